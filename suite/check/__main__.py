@@ -18,11 +18,12 @@ from suite.check.showing import as_json, show
 from suite.check.training import Trained, training
 from suite.config.formats import known
 from suite.config.models import Benchmark
-from suite.errors import BrokenContract, UserError, command, split_options, unknown
+from suite.errors import BrokenContract, UserError, command, one_of, split_options, unknown
 from suite.harness.contestant import OwnImplementation, read
 from suite.harness.implementation import ImplementationModule, frameworks, load_implementation
 from suite.measure import machine, systems
 from suite.record.equivalence import Comparison
+from suite.record.system import DIVISIONS
 from suite.run.resuming import from_evidence
 from suite.store import files
 from suite.store.disk import refuse_unwritable
@@ -30,7 +31,7 @@ from suite.store.task import Arrays, Task
 
 HELP = """\
 usage: python -m suite.check task=TASK [scale=SCALE] [framework=FRAMEWORK] [implementation=PATH]
-                             [precision=NAME] [out=FOLDER] [data_dir=FOLDER] [--json]
+                             [division=NAME] [precision=NAME] [out=FOLDER] [data_dir=FOLDER] [--json]
 
 Try, with a few steps in fp32 on the CPU, everything that a task and its implementations promise: what conf/task must
 say (missing sums and sizes are printed, ready to paste), metric, predictions, score, state, seeds, the count of
@@ -39,7 +40,8 @@ samples, what build reads, and the frameworks against each other. Nothing is rec
 Without scale= every scale whose data is here is tried, without framework= every framework that the task is written in
 and that is installed; with implementation= your own alone, at PATH, a folder or a file. Your own is then held to the
 reference, from one state to the next, in fp32 and in precision= (left out: what a run on this machine's CPUs takes, if
-your own trains in it), which is skipped where conf/equivalence.yaml has no bounds for it;
+your own trains in it), which is skipped where conf/equivalence.yaml has no bounds for it. With division=open it is not
+held to the reference, since the model is free there;
 out= writes what was found, as equivalence.json, beside the evidence of each run in FOLDER, and holds your own in the
 scale, the numeric format and the hyperparameters of these runs.
 --json prints a list with one object for each promise.
@@ -47,7 +49,8 @@ docs/adding-a-task.md explains the contracts, docs/equivalence.md how an impleme
 
 Exit code: 0 all promises are kept, 1 one is not, 2 a mistake in the command.
 """
-OPTIONS = ("task", "scale", "framework", "implementation", "precision", "out", "data_dir", "--json")
+OPTIONS = ("task", "scale", "framework", "implementation", "division", "precision", "out", "data_dir", "--json")
+_OF_OWN = ("division", "precision", "out")
 
 
 def main(argv: list[str]) -> int:
@@ -60,10 +63,11 @@ def main(argv: list[str]) -> int:
     own = read(Path(options["implementation"]), options.get("framework")) if "implementation" in options else None
     hyperparameters: Mapping[str, Any] | None = None
     if "out" in options:
-        given = {name: word for name, word in options.items() if name in ("task", "scale", "framework", "precision")}
+        of_run = ("task", "scale", "framework", "division", "precision")
+        given = {name: word for name, word in options.items() if name in of_run}
         runs = from_evidence(Path(options["out"]), given, own, "out=")
         refuse_unwritable(*held.places(Path(options["out"])))
-        options |= {"scale": runs.benchmark.scale, "precision": runs.precision}
+        options |= {"scale": runs.benchmark.scale, "division": runs.division, "precision": runs.precision}
         hyperparameters = runs.benchmark.hyperparameters
     rows: list[Row] = []
     compared: list[Comparison] = []
@@ -78,7 +82,8 @@ def main(argv: list[str]) -> int:
     for scale in [options["scale"]] if asked else config.scales(task):
         ledger = Ledger(f"{task}/{scale}")
         framework = options.get("framework")
-        found = _check(ledger, task, scale, framework, own, precision, hyperparameters, data_dir, asked=asked)
+        closed = options.get("division", DIVISIONS[0]) == DIVISIONS[0]
+        found = _check(ledger, task, scale, framework, own, precision, hyperparameters, data_dir, asked, closed)
         compared += [found] if found else []
         rows += ledger.rows
     if "--json" in argv:
@@ -105,9 +110,10 @@ def _options(words: list[str]) -> dict[str, str]:
     if options.get("scale", scales[0]) not in scales:
         raise unknown(f"scale of {options['task']}", options["scale"], scales)
     reference = "implementation" not in options
-    for name in ("precision", "out"):
+    for name in _OF_OWN:
         if reference and name in options:
-            raise UserError(f"{name}= is for an implementation that is held to the reference: add implementation=PATH")
+            raise UserError(f"{name}= is for an implementation of your own: add implementation=PATH")
+    one_of("division", options.get("division", DIVISIONS[0]), DIVISIONS)
     if "precision" in options:
         known(options["precision"])
     if reference and "framework" in options and options["framework"] not in frameworks(options["task"]):
@@ -125,10 +131,12 @@ def _check(
     hyperparameters: Mapping[str, Any] | None,
     data_dir: str | None,
     asked: bool,
+    closed: bool,
 ) -> Comparison | None:
     """Check a benchmark. Return how an own implementation compares with the reference, None if that was not measured.
 
-    `hyperparameters` are those that the own implementation ran with; None stands for the benchmark's.
+    `hyperparameters` are those that the own implementation ran with; None stands for the benchmark's. `closed` says
+    whether the division is the one that fixes the model.
     """
     benchmark = benchmark_of(ledger, name, scale)
     task = task_of(ledger, benchmark) if benchmark else None
@@ -148,6 +156,9 @@ def _check(
             benchmark = benchmark.model_copy(update={"hyperparameters": dict(hyperparameters)})
         under, load_own = ledger.under(own.told.name), cache(lambda: own.load(name))
         if not _implementation(under, benchmark, task, load_own, data, asked=True):
+            return None
+        if not closed:
+            under.skip("it is held to the reference", "the open division frees the model")
             return None
         usual = systems.precision_of(config.system(systems.CPU), machine.detect(), benchmark)
         named = own.declared.precisions or (usual,)

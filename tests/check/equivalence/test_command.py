@@ -31,14 +31,14 @@ def build(hyperparameters, data, seed, device):
 
 @pytest.fixture
 def written(parity, tmp_path):
-    def write(factor, precision="fp32", more="", **hyperparameters):
+    def write(factor, precision="fp32", more="", division="closed", **hyperparameters):
         (tmp_path / "ours").mkdir()
         (tmp_path / "ours" / "__init__.py").write_text(BUILD.format(factor=factor) + more)
         told, place = read(tmp_path / "ours", None).told, tmp_path / "runs"
         benchmark, framework = config.benchmark("parity", "mini"), config.framework("numpy")
         ran = {**benchmark.hyperparameters, **hyperparameters}
         benchmark = benchmark.model_copy(update={"hyperparameters": ran})
-        declared = ("someone", "closed", "research", None)
+        declared = ("someone", division, "research", None)
         plan = Plan(benchmark, config.system("cpu"), framework, precision, (1, 2), None, "0" * 32, *declared, place)
         for index in (1, 2):
             plan.folder(index).mkdir(parents=True)
@@ -106,6 +106,17 @@ def test_the_hyperparameters_are_those_of_the_runs(written, capsys):
     words = written(1.0, more=OF_ONE_BATCH, global_batch_size=40)
     assert main(words) == 0, capsys.readouterr().out
     assert main(words[:2]) == 1
+
+
+@pytest.mark.parametrize("division", ["closed", "open"])
+def test_in_the_open_division_it_is_not_held_to_the_reference(written, division, tmp_path, capsys):
+    words = written(1.5, division=division)
+    assert main([*words, "--json"]) == int(division == "closed")
+    promises = {row["promise"]: row["status"] for row in json.loads(capsys.readouterr().out)}
+    assert any(name.startswith("fp32: ") for name in promises) is (division == "closed")
+    assert promises.get("it is held to the reference") == {"closed": None, "open": "skipped"}[division]
+    assert list(tmp_path.glob(f"runs/*/{FILE}")) == [] or division == "closed"
+    assert main([*words[:2], "division=open"]) == 0
 
 
 def test_what_the_runs_are_not_of_is_refused_before_anything_is_tried(written, tmp_path, capsys):
