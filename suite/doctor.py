@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
@@ -170,6 +172,9 @@ def _missing(data_dir: str | None, counters: Sequence[float | None], machine: Ma
             if framework.name in frameworks(task) and (names := packages.missing(task, framework)):
                 what = f"{task} in {framework.title}: {packages.listed(names)}"
                 yield what, packages.install(task, framework)
+    for framework, failure in _broken():
+        what = f"{framework.title}, which is installed and cannot be imported: {failure}"
+        yield what, f"{packages.install(None, framework)} --force-reinstall"
     for framework in _frameworks() if machine.accelerators else []:
         if why := packages.without_compiler(framework):
             yield f"{framework.title}'s compiler", why
@@ -197,6 +202,25 @@ def _missing(data_dir: str | None, counters: Sequence[float | None], machine: Ma
                 yield f"data of {benchmark.name}", f"{files.fetching(benchmark.name, data_dir)}{room}"
     if counters[1] is None and RAPL.exists() and not os.access(RAPL, os.R_OK):
         yield "leave to read the CPU's energy counters", "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"
+
+
+def _broken() -> Iterator[tuple[Framework, str]]:
+    """The installed frameworks whose import fails, and why; each is tried in a process of its own, all at once."""
+    installed = [framework for framework in _frameworks() if find_spec(framework.module)]
+    tried = [
+        subprocess.Popen(
+            [sys.executable, "-c", f"import {framework.module}"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        for framework in installed
+    ]
+    for framework, process in zip(installed, tried, strict=True):
+        said = process.communicate()[1].strip()
+        if process.returncode:
+            yield framework, said.splitlines()[-1] if said else f"ended by signal {-process.returncode}"
 
 
 def _frameworks() -> list[Framework]:

@@ -138,6 +138,22 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "data_dir=FOLDER" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("raise ImportError('libtorch.so: cannot open')", "ImportError: libtorch.so: cannot open"),
+        ("import os\nos.kill(os.getpid(), 4)", "ended by signal 4"),  # SIGILL, of an older processor
+    ],
+)
+def test_a_framework_that_cannot_be_imported_is_named(tmp_path, monkeypatch, capsys, code, said):
+    (tmp_path / "torch.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert doctor.main([]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "cannot be imported" in line]
+    assert f"PyTorch, which is installed and cannot be imported: {said} " in line
+    assert line.rstrip().endswith("pip install -c constraints.txt -e '.[torch]' --force-reinstall")
+
+
 @pytest.mark.slow
 def test_measures_how_fast_workers_sum(tmp_path):
     done = run(tmp_path, "suite.doctor", "workers=2")

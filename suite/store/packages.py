@@ -40,9 +40,9 @@ def versions(task: str) -> dict[str, str | None]:
     return {name.lower(): _version(name) for name in _needed(DISTRIBUTION, task)}
 
 
-def install(task: str, framework: Framework | None = None) -> str:
-    """The command that installs the packages of `task` and, if given, of `framework`."""
-    return _install(framework, task if any(_requirements(DISTRIBUTION, task)) else None)
+def install(task: str | None, framework: Framework | None = None) -> str:
+    """The command that installs the packages of `task` and of `framework`, where given."""
+    return _install(framework, task if task and any(_requirements(DISTRIBUTION, task)) else None)
 
 
 def lacking(task: str, framework: Framework | None) -> str | None:
