@@ -121,9 +121,11 @@ def test_a_job_has_the_time_that_its_partition_gives_unless_it_is_told(login):
 @pytest.mark.parametrize(
     "option", ["array_parallelism", "gpus_per_task", "nodes", "signal_delay_s", "stderr_to_stdout", "use_srun"]
 )
-def test_what_the_run_sets_itself_is_refused(login, option):
+@pytest.mark.parametrize("dry", [False, True])
+def test_what_the_run_sets_itself_is_refused(login, option, dry):
     with pytest.raises(UserError, match=f"unknown option of slurm '{option}'"):
-        launched(**{option: "1"})
+        typed(f"slurm.{option}=1", f"dry_run={str(dry).lower()}")
+    assert not (login / "script").exists()
 
 
 def test_processors_are_asked_for_again_of_srun_and_what_has_no_value_gets_none(login):

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ _PROCESSORS = ("cpus_per_task", "cpus_per_gpu", "exclusive")
 def split(argv: Sequence[str]) -> tuple[dict[str, str] | None, list[str]]:
     """SLURM's options, None if the command is not for SLURM, and the words of the run.
 
-    Raises UserError for another launcher, and for SLURM's options without its launcher.
+    Raises UserError for another launcher, for SLURM's options without its launcher, and for one that submitit lacks.
     """
     launchers = {word.removeprefix(LAUNCHER) for word in argv if word.startswith(LAUNCHER)}
     options = dict(word.removeprefix(_PREFIX).partition("=")[::2] for word in argv if word.startswith(_PREFIX))
@@ -47,6 +47,7 @@ def split(argv: Sequence[str]) -> tuple[dict[str, str] | None, list[str]]:
         return None, words
     if launchers != {"slurm"}:
         raise unknown("launcher", ", ".join(sorted(launchers - {"slurm"})), ("slurm",))
+    _refuse_unknown(options)
     return options, [word for word in words if word not in ("-m", "--multirun")]
 
 
@@ -69,6 +70,14 @@ def launch(words: Sequence[str], system: System, options: Mapping[str, str]) -> 
         return BY_SIGNAL + 2
 
 
+def _refuse_unknown(options: Iterable[str]) -> None:
+    with suppress(ImportError):  # a plan needs no submitit
+        from submitit import SlurmExecutor
+
+        for name in options:
+            one_of("option of slurm", name, sorted(SlurmExecutor._valid_parameters() - _OURS))
+
+
 def _submitted(words: Sequence[str], system: System, options: Mapping[str, str]) -> tuple[str, Path]:
     try:
         import submitit
@@ -79,9 +88,6 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
         executor = submitit.SlurmExecutor(_FOLDER.resolve())
     except RuntimeError as error:
         raise UserError(f"{LAUNCHER}slurm needs SLURM, which is not here ({error}): use a login node") from error
-    allowed = sorted(executor._valid_parameters() - _OURS)
-    for name in options:
-        one_of("option of slurm", name, allowed)
     given = {name: True if value == "true" else value for name, value in options.items()}  # exclusive has no value
     # srun does not inherit this from sbatch since SLURM 22.05
     own = {"srun_args": [f"--cpus-per-task={given['cpus_per_task']}"]} if "cpus_per_task" in given else {}
