@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import sentencepiece
 
-from reference_impls.translation.shared import BUCKETS, CHECKED, TOGETHER, Network, bucket, lengths
+from reference_impls.translation.shared import BUCKETS, CHECKED, POSITIONS, TOGETHER, Network, bucket, lengths
 from suite.harness.implementation import Device
 
 STRIDE = 8  # the longest translation is a multiple of it
@@ -18,8 +18,8 @@ COUNTED = 2 * BUCKETS[-1]  # the length of sources that room is reckoned for
 
 
 def longest(source_length: int) -> int:
-    """The most subwords of a translation: twice the source's plus ten, rounded up to a multiple of STRIDE."""
-    return -(-(2 * source_length + 10) // STRIDE) * STRIDE
+    """The most subwords of a translation: twice the source's plus ten, to a multiple of STRIDE; POSITIONS at most."""
+    return min(-(-(2 * source_length + 10) // STRIDE) * STRIDE, POSITIONS)
 
 
 def together(hyper: Network, device: Device) -> int:

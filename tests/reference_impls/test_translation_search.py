@@ -9,7 +9,7 @@ import sentencepiece
 
 from reference_impls.translation import transformer
 from reference_impls.translation.search import longest, questions, together, translate, translations
-from reference_impls.translation.shared import TOGETHER, Hyperparameters, lengths, padded
+from reference_impls.translation.shared import POSITIONS, TOGETHER, Hyperparameters, lengths, padded
 from suite import config
 from suite.harness.contract import evaluation_data
 from suite.harness.implementation import Device
@@ -71,6 +71,11 @@ def test_a_sentence_without_an_end_is_cut(framework):
     table = np.full((16, 8, 8), 1e-9)
     table[:, :, 4] = 1
     assert Table(framework, table).search(1, hyperparameters(beam_size=1)) == [[4] * 16]
+
+
+def test_no_translation_is_longer_than_the_positions_that_are_embedded():
+    """One more would be an error on a CPU, and on a GPU the end of all answers."""
+    assert [longest(length) for length in (64, 192, 256, POSITIONS)] == [144, 400, POSITIONS, POSITIONS]
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
