@@ -56,7 +56,7 @@ class Hyperparameters(Recipe):
 
     def learning_rate(self, samples: int) -> float:
         """The learning rate after `samples`: linear warm-up, then linear decay to the end rate, which then holds."""
-        warmup = min((samples + self.global_batch_size) / self.opt_learning_rate_warmup_samples, 1.0)
+        warmup = min((samples + self.global_batch_size) / max(self.opt_learning_rate_warmup_samples, 1), 1.0)
         decay = max(1 - samples / self.opt_learning_rate_training_samples, self.opt_end_learning_rate)
         return self.opt_base_learning_rate * min(warmup, decay)
 

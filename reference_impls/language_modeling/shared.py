@@ -61,7 +61,7 @@ class Hyperparameters(Recipe):
     def learning_rate(self, step: int) -> float:
         """The factor on the learning rates in a step: linear from zero to 1, then to zero."""
         done, warm = step * self.global_batch_size / self.schedule_samples, self.warmup_fraction
-        rise = (step + 1) * self.global_batch_size / (warm * self.schedule_samples)
+        rise = (step + 1) * self.global_batch_size / max(warm * self.schedule_samples, 1)
         return max(0.0, min(rise, (1 - done) / (1 - warm), 1.0))
 
 

@@ -41,7 +41,7 @@ class Hyperparameters(Recipe):
 
     def learning_rate(self, step: int, steps_per_epoch: int) -> float:
         """The learning rate of a step: linear warm-up, then linear to `opt_end_learning_rate` of the base."""
-        warm = min((step + 1) / self.opt_learning_rate_warmup_steps, 1.0)
+        warm = min((step + 1) / max(self.opt_learning_rate_warmup_steps, 1), 1.0)
         left = 1 - step / (self.epochs * steps_per_epoch)
         return self.opt_base_learning_rate * warm * max(left, self.opt_end_learning_rate)
 

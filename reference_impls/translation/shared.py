@@ -60,7 +60,8 @@ class Hyperparameters(Network):
     def learning_rate(self, step: int, steps_per_epoch: int) -> float:
         """The factor on the learning rates: linear up over `warmup_steps`, then linear to zero."""
         steps = self.epochs * steps_per_epoch
-        return max(min((step + 1) / self.warmup_steps, (steps - step) / (steps - self.warmup_steps)), 0.0)
+        rise, fall = (step + 1) / max(self.warmup_steps, 1), (steps - step) / (steps - self.warmup_steps)
+        return max(min(rise, fall), 0.0)
 
 
 def vocabulary(data: Mapping[str, np.ndarray]) -> int:

@@ -1,5 +1,7 @@
 """What the suite has of its own beside the libraries' optimizers is alike in both frameworks, and like theirs."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import keras  # noqa: E402
 
 from reference_impls import tensorflow_optimizers, tensorflow_shared, torch_shared  # noqa: E402
 from reference_impls.torch_muon import Muon, orthogonalised  # noqa: E402
+from suite import config  # noqa: E402
 
 MATRICES = ("conv.weight", "dense.weight", "tall.weight", "stack")
 RATE = 0.1
@@ -233,3 +236,19 @@ def test_adamw_is_that_of_keras_but_for_epsilon():
         own.apply([gradient], [ours])
         library.apply([gradient], [theirs])
     np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "at", "rate"),
+    [
+        ("detection", "opt_learning_rate_warmup_samples", (0,), 0.006),
+        ("language_modeling", "warmup_fraction", (0,), 1),
+        ("recommendation", "opt_learning_rate_warmup_steps", (0, 40), 0.006),
+        ("speech", "opt_warmup_epochs", (0,), 0.004),
+        ("translation", "warmup_steps", (0, 100), 1),
+    ],
+)
+def test_a_warm_up_of_zero_is_none(task, name, at, rate):
+    values = config.benchmark(task, "mini").hyperparameters | {name: 0}
+    recipe = import_module(f"reference_impls.{task}.shared").Hyperparameters.of(values)
+    assert recipe.learning_rate(*at) == rate
