@@ -18,7 +18,7 @@ import numpy as np
 
 from reference_impls.recipe import Recipe
 from reference_impls.shares import part, steps
-from suite.errors import unknown
+from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from tasks.language_modeling import CHUNK
 
@@ -57,6 +57,14 @@ class Hyperparameters(Recipe):
         if self.model not in MODELS:
             raise unknown("hyperparameters.model", self.model, MODELS)
         self.require_multiple_of("sequence_length", "the tokens that attend to each other")
+
+    def require_rows(self, tokens: int) -> None:
+        """Raise UserError if the vocabulary of the data has more tokens than the embedding has rows."""
+        if tokens > self.vocabulary_size:
+            raise UserError(
+                f"hyperparameters.vocabulary_size={self.vocabulary_size} is less than the {tokens} tokens of the "
+                "data's vocabulary: take at least as many"
+            )
 
     @property
     def sequences(self) -> int:

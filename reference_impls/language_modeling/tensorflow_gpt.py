@@ -103,6 +103,7 @@ class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         require(device, hyper.sequences, "sequences")
+        hyper.require_rows(len(data["vocabulary"]))
         self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.workers = Workers(device)
         self.device = device_name(device)

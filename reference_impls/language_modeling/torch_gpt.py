@@ -114,6 +114,7 @@ class TorchGPT(TorchTrainer[Hyperparameters, np.ndarray]):
 
     def __init__(self, hyper: Hyperparameters, data: Mapping[str, np.ndarray], seed: int, device: Device) -> None:
         require(device, hyper.sequences, "sequences")
+        hyper.require_rows(len(data["vocabulary"]))
         self.hyper, self.data, self.seed, self.worker = hyper, data, seed, device
         self.device, self.dtype = torch_device(device), dtype(device)
         own_attention()

@@ -73,6 +73,12 @@ def test_a_batch_of_a_part_of_a_sequence_is_one_line():
         Hyperparameters.of({**VALUES, "sequence_length": 48})
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_vocabulary_smaller_than_the_data_s_is_one_line(framework):
+    with pytest.raises(UserError, match="vocabulary_size=4095 is less than the 4096 tokens of the data's vocabulary"):
+        build(CASE, framework, vocabulary_size=4095)
+
+
 @pytest.mark.parametrize(("most", "together"), [(4, 4), (7, 6)])  # four passes alike, or two and a smaller one
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_gradients_are_accumulated_where_a_batch_does_not_fit(framework, most, together, monkeypatch):
