@@ -168,7 +168,7 @@ def dropout_seed(seed: int, step: int, rank: int = 0) -> np.ndarray:
 
 
 def torch_name(path: str) -> str:
-    """PyTorch's name of a Keras variable: `translator/encoder.0/qkv/kernel` is `encoder.0.qkv.weight`."""
+    """PyTorch's name of a Keras variable: `network/blocks.0/inner/kernel` is `blocks.0.inner.weight`."""
     *layers, name = path.split("/")[1:]
     return ".".join([*layers, NAMES.get(name, name)])
 

@@ -38,7 +38,7 @@ class Hyperparameters(Recipe):
     schedule_samples: int  # the learning rate falls to its end by then
     warmup_samples: int
     learning_rate: float
-    opt_end_learning_rate: float
+    opt_end_learning_rate: float  # the rate itself, as in MLPerf; in other recipes it is a fraction of the first
     opt_momentum: float
     opt_weight_decay: float
     lars_trust: float

@@ -103,7 +103,7 @@ class Search:
         return rows.numpy(), counts.numpy()
 
     def keep(self, sentences: np.ndarray) -> None:
-        """Go on with these sentences alone, int32 [b]."""
+        """Go on with these sentences alone, int64 [b]."""
         with tf.device(self.made.device):
             chosen = tf.constant(sentences, tf.int32)
             self.beams, self.memory = tensorflow_search.only(self.beams, self.memory, chosen)
