@@ -24,6 +24,7 @@ from reference_impls.translation.shared import (
     padded,
     vocabulary,
 )
+from reference_impls.translation.tensorflow_network import cross_entropy
 from reference_impls.translation.tensorflow_transformer import TensorFlowTransformer
 from reference_impls.translation.tensorflow_transformer import build as build_transformer
 from reference_impls.translation.tensorflow_translating import Translator
@@ -128,12 +129,9 @@ class TensorFlowTranslator(Translator[Hyperparameters, tuple[Batch, float]]):
 
     def loss(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Cross entropy with label smoothing, of sources [B, S] and targets with BEGIN before them [B, 1 + T]."""
-        logits = self.model(source, target[:, :-1], seed)
-        labels, subwords, smooth = tf.reshape(target[:, 1:], (-1,)), logits.shape[-1], self.hyper.label_smoothing
-        wanted = tf.one_hot(labels, subwords, 1 - smooth + smooth / subwords, smooth / subwords)
-        losses = tf.nn.softmax_cross_entropy_with_logits(wanted, tf.cast(logits, tf.float32))
-        real = tf.cast(labels != PAD, tf.float32)
-        return tf.reduce_sum(losses * real) / self.workers.mean(tf.reduce_sum(real))
+        logits, following = self.model(source, target[:, :-1], seed), tf.reshape(target[:, 1:], (-1,))
+        summed = tf.reduce_sum(cross_entropy(logits, following, self.hyper.label_smoothing))
+        return summed / self.workers.mean(tf.reduce_sum(tf.cast(following != PAD, tf.float32)))
 
     def warm_up(self) -> None:
         """Trace and compile steps and searches of every length, on made-up sentences."""

@@ -25,6 +25,14 @@ def added(cache: KeysValues, new: KeysValues, position: tf.Tensor) -> KeysValues
     return tuple(tf.where(here, one, whole) for whole, one in zip(cache, new, strict=True))
 
 
+def cross_entropy(logits: tf.Tensor, subwords: tf.Tensor, label_smoothing: float) -> tf.Tensor:
+    """Cross entropy float32 [N] of logits [N, V] and subwords [N]; zero where these are padding."""
+    count = logits.shape[-1]
+    wanted = tf.one_hot(subwords, count, 1 - label_smoothing + label_smoothing / count, label_smoothing / count)
+    losses = tf.nn.softmax_cross_entropy_with_logits(wanted, tf.cast(logits, tf.float32))
+    return losses * tf.cast(subwords != PAD, tf.float32)
+
+
 class Dropout(keras.layers.Layer):
     """Dropout as a function of a seed int32 [2] and of the site in the network; it compares random bytes."""
 

@@ -14,6 +14,7 @@ from reference_impls.shares import part, require
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
 from reference_impls.tensorflow_shared import dropout_seed
 from reference_impls.translation.shared import vocabulary
+from reference_impls.translation.tensorflow_network import cross_entropy
 from reference_impls.translation.tensorflow_translating import Translator
 from reference_impls.translation.transformer import (
     SEARCHED,
@@ -25,7 +26,6 @@ from reference_impls.translation.transformer import (
 )
 from suite.harness.implementation import Device
 from suite.harness.memory import keep_freed_memory
-from tasks.translation.subwords import PAD
 
 
 class TensorFlowTransformer(Translator[Hyperparameters, list[Part]]):
@@ -95,11 +95,8 @@ class TensorFlowTransformer(Translator[Hyperparameters, list[Part]]):
 
     def _loss(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """Cross entropy with label smoothing, summed over the subwords of targets [n, 1 + L], of sources [n, L]."""
-        logits = tf.cast(self.model(source, target[:, :-1], seed), tf.float32)
-        labels, subwords, smooth = tf.reshape(target[:, 1:], (-1,)), logits.shape[-1], self.hyper.label_smoothing
-        wanted = tf.one_hot(labels, subwords, 1 - smooth + smooth / subwords, smooth / subwords)
-        losses = tf.nn.softmax_cross_entropy_with_logits(wanted, logits)
-        return tf.reduce_sum(losses * tf.cast(labels != PAD, tf.float32))
+        logits, following = self.model(source, target[:, :-1], seed), tf.reshape(target[:, 1:], (-1,))
+        return tf.reduce_sum(cross_entropy(logits, following, self.hyper.label_smoothing))
 
     def _end_step(self, rate: tf.Tensor) -> None:
         """Average over the workers, and take the step."""
