@@ -11,8 +11,8 @@ WIDEST = 10_000  # the room for which a table's natural width is measured
 
 
 def plain_console(width: int, kind: type[Console] = Console) -> Console:
-    """A console that takes no markup; if it is not a terminal, its lines have `width` characters."""
-    made = kind(highlight=False, markup=False)
+    """A console that shows text as it is; if it is not a terminal, its lines have `width` characters."""
+    made = kind(highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
         made.width = width
     return made

@@ -5,7 +5,7 @@ from io import StringIO
 from rich.console import Console
 from rich.table import Table
 
-from suite.record.tables import show_table
+from suite.record.tables import plain_console, show_table
 
 NAMES = ["ResNet.layer4.0.downsample.1", "reinforcement_learning/small"]
 ADDRESS = "https://example.org/" + "a" * 60
@@ -39,3 +39,8 @@ def test_a_table_is_wider_than_a_terminal_that_has_no_room_for_its_words():
 def test_a_word_that_is_longer_than_a_column_may_be_is_broken_and_kept_whole():
     column = [line.split("│")[2].strip() for line in shown(80) if line.count("│") == 5]
     assert ADDRESS in "".join(column)
+
+
+def test_a_name_is_shown_as_it_is(capsys):
+    plain_console(80).print("code.py:100: in [red]runs:smile:")
+    assert capsys.readouterr().out == "code.py:100: in [red]runs:smile:\n"
