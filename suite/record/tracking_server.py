@@ -49,7 +49,7 @@ def tracking_uri() -> str:
 
 def without_secrets(text: str) -> str:
     """`text` without the user and password of the addresses in it."""
-    return re.sub(r"//\S*@", "//***@", text)
+    return re.sub(r"(?<!/)//(?!/)\S*@", "//***@", text)
 
 
 def connect() -> MlflowClient:

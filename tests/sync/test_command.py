@@ -244,6 +244,11 @@ def test_an_address_is_told_without_its_password(address: str) -> None:
     assert "secret" not in without_secrets(f"cannot reach {address}")
 
 
+def test_a_file_is_told_with_its_path() -> None:
+    for file in ("sqlite:////home/me@example.org/mlflow.db", "sqlite:////me@example.org/mlflow.db"):
+        assert without_secrets(f"in MLflow at {file}: 1 run") == f"in MLflow at {file}: 1 run"
+
+
 def test_a_server_that_refuses_is_one_line_without_the_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
