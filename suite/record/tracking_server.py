@@ -41,10 +41,15 @@ class BehindError(Exception):
 
 
 def tracking_uri() -> str:
-    """`MLFLOW_TRACKING_URI`, or the SQLite file in the working folder; a SQLite file with its full path."""
+    """`MLFLOW_TRACKING_URI`, or the SQLite file in the working folder; a SQLite file with its full path.
+
+    In a working folder with a `?` in its path, where an address would end, it stays relative to that.
+    """
     uri = os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_URI
     sqlite, file = uri[: len(SQLITE)], uri[len(SQLITE) :]
-    return f"{SQLITE}{os.path.abspath(file)}" if sqlite == SQLITE else uri
+    if sqlite != SQLITE or "?" in os.getcwd():
+        return uri
+    return f"{SQLITE}{os.path.abspath(file)}"
 
 
 def without_secrets(text: str) -> str:

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
+from sqlalchemy import make_url
 
 from suite import sync
 from suite.errors import UserError
 from suite.record import evidence
 from suite.record.mirror import Mirror
-from suite.record.tracking_server import BehindError, without_secrets
+from suite.record.tracking_server import BehindError, tracking_uri, without_secrets
 from tests.record.example_run import ExampleRun
 from tests.record.mlflow_content import content
 from tests.sync.conftest import start
@@ -247,6 +248,15 @@ def test_an_address_is_told_without_its_password(address: str) -> None:
 def test_a_file_is_told_with_its_path() -> None:
     for file in ("sqlite:////home/me@example.org/mlflow.db", "sqlite:////me@example.org/mlflow.db"):
         assert without_secrets(f"in MLflow at {file}: 1 run") == f"in MLflow at {file}: 1 run"
+
+
+def test_a_question_mark_in_the_working_folder_s_path_does_not_end_the_database_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    (tmp_path / "a?b").mkdir()
+    monkeypatch.chdir(tmp_path / "a?b")
+    assert Path(str(make_url(tracking_uri()).database)).resolve() == tmp_path / "a?b" / "mlflow.db"
 
 
 def test_a_server_that_refuses_is_one_line_without_the_password(
