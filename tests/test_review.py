@@ -195,6 +195,12 @@ def test_a_folder_without_evidence_is_a_mistake(tmp_path):
         main([str(tmp_path)])
 
 
+def test_a_link_to_evidence_is_named_as_the_reason_why_there_is_none(tmp_path):
+    (tmp_path / "runs").symlink_to("/")
+    with pytest.raises(UserError, match=r"holds no evidence: .*; runs is a symbolic link, and links are not followed$"):
+        main([str(tmp_path)])
+
+
 def test_mlperf_ruleset_reviews_by_mlperf_s_rules(tmp_path, monkeypatch, capsys):
     finding = Finding("a/result_0.txt", 3, "one seed", "none", "log it", rule="mlperf-5.1/seed")
     log = mlperf.reviewing.LogReview("a/result_0.txt", "fail", [finding], "fail", minutes=2.5)

@@ -14,7 +14,7 @@ from suite.record.evidence import MANIFEST, POWER, PREDICTIONS
 from suite.rules import seals, waivers
 from suite.rules.finding import MAX_FINDINGS, Checks, Finding
 from suite.rules.reading import LIMITS, RUN_FOLDER, WAIVERS
-from suite.store.disk import entries, odd
+from suite.store.disk import LINK, entries, odd
 
 MAX_DEPTH = 8  # of folders below the one that is reviewed
 MAX_ENTRIES = 50_000
@@ -174,7 +174,9 @@ def survey(root: Path) -> Submission:
                     unsafe[join(folder, below)] = what
         found.unsafe |= {join(path, name): what for name, what in unsafe.items()}
     if not found.results:
-        raise UserError(f"{root} holds no evidence: neither log.txt nor run_1; {_GIVE}")
+        link = next((path for path, what in found.unsafe.items() if what == LINK), None)
+        passed = f"; {link} is {LINK}, and links are not followed" if link else ""
+        raise UserError(f"{root} holds no evidence: neither log.txt nor run_1; {_GIVE}{passed}")
     return found
 
 
