@@ -1,4 +1,4 @@
-"""Our own checks of a package: runs are no copies, name the submitter, and are dropped only for missing the target."""
+"""Our own checks of a package: no copies, the submitter's name, one division, and no excuse but a missed target."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FEW = 4  # events or evaluations below which likeness may be chance
 
 def findings(group: Group, runs: list[LogReview]) -> list[Finding]:
     """The findings of our checks on `runs`, the logs of one benchmark in `group`."""
-    return [*_copies(runs), *_organisation(group, runs), *_excused(runs)]
+    return [*_copies(runs), *_organisation(group, runs), *_division(group, runs), *_excused(runs)]
 
 
 def _copies(runs: list[LogReview]) -> Iterator[Finding]:
@@ -68,6 +68,18 @@ def _organisation(group: Group, runs: list[LogReview]) -> Iterator[Finding]:
             expected = f"submission_org {' or '.join(real) or 'of the submitter'}"
             mend = "log the organisation that submits"
             yield Finding(run.path, run.traits.org_line, expected, run.org, mend, rule="mlperf-strict/organisation")
+
+
+def _division(group: Group, runs: list[LogReview]) -> Iterator[Finding]:
+    """Find logs of another division than the system's description says or, without one, than most of the logs do."""
+    described = systems.description(group).get("division")
+    named = Counter(_plain(run.division) for run in runs if run.division)
+    division = _plain(described) if isinstance(described, str) else max(named, key=named.__getitem__, default="")
+    for run in runs:
+        if run.division and _plain(run.division) != division:
+            line, expected = run.traits.division_line, f"submission_division {division}"
+            mend = "submit the runs of another division as another result"
+            yield Finding(run.path, line, expected, run.division, mend, rule="mlperf-strict/division")
 
 
 def _one(a: str, b: str) -> bool:

@@ -27,6 +27,7 @@ RULES = {
     "mlperf-strict/stop": "A run stops at the first evaluation that reaches the target.",
     "mlperf-strict/copy": "No two runs of a package are copies of one another.",
     "mlperf-strict/organisation": "The organisation in the log is the submitter.",
+    "mlperf-strict/division": "The logs of a result and the description of its system name one division.",
     "mlperf-strict/excused": "Only a run that missed the target may be dropped, not one that breaks a rule.",
 }
 
@@ -52,6 +53,7 @@ class Subject:
     log: Log
     lines: list[LogLine]
     passing: list[LogLine]
+    missed: bool
     benchmark: str | None
     closed: bool
     ruleset: str
@@ -66,6 +68,7 @@ def findings(
         log,
         [line for line in log.lines if isinstance(line.value, dict) and line.value.keys() >= {"value", "metadata"}],
         outcome.passing,
+        bool(outcome.missed),
         first.get("submission_benchmark"),
         first.get("submission_division", "closed").lower() == "closed",
         ruleset,
@@ -112,6 +115,8 @@ def _status(of: Subject) -> Iterator[Departure]:
                 yield line, "status success or aborted", shown(status)
             elif status == "aborted" and of.passing:
                 yield line, "status success, for the target was reached", status
+            elif status == "success" and of.missed and of.benchmark not in OFFLINE:
+                yield line, "status aborted, for the target was missed", status
 
 
 def _clock(of: Subject) -> Iterator[Departure]:
@@ -242,12 +247,14 @@ class Traits:
     """What is compared between the logs of a package.
 
     `events` are the key and the time since run_start of what happened in the run, `qualities` the evaluations' values;
-    `org_line` is the line of submission_org; `only_missed` says that the log fails only by missing the target.
+    `org_line` and `division_line` are those of submission_org and submission_division; `only_missed` says that the log
+    fails only by missing the target.
     """
 
     events: frozenset[tuple[str, float]] = frozenset()
     qualities: tuple[str, ...] = ()
     org_line: int | None = None
+    division_line: int | None = None
     only_missed: bool = False
 
 
@@ -263,6 +270,11 @@ def traits(log: Log, outcome: Outcome) -> Traits:
             for line in events
             if line.key == "eval_accuracy" and isinstance(line.value, dict) and "value" in line.value
         ),
-        org_line=next((log.number(line.lineno) for line in log.lines if line.key == "submission_org"), None),
+        org_line=_first(log, "submission_org"),
+        division_line=_first(log, "submission_division"),
         only_missed=bool(failures) and all(finding in outcome.missed for finding in failures),
     )
+
+
+def _first(log: Log, key: str) -> int | None:
+    return next((log.number(line.lineno) for line in log.lines if line.key == key), None)

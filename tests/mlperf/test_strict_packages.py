@@ -50,6 +50,21 @@ def test_the_organisation_is_the_submitter(tmp_path: Path) -> None:
     assert {rule for rule, _, _ in strict_findings(tmp_path / maker.ORG)} == {"organisation"}
 
 
+def test_a_result_is_of_one_division(tmp_path: Path) -> None:
+    """The rules of the open division check little, so a run that names it must not pass for one of the closed."""
+    results = maker.package(tmp_path)
+    made = [{**each, "metadata": {**each["metadata"], "epoch_num": 1}} for each in entries(seed=3)]
+    find(made, "submission_division")["value"] = "open"
+    find(made, "lora_rank")["value"] = 4
+    (results / "result_2.txt").write_text(text(made))
+    line = 2 * made.index(find(made, "submission_division")) + 2
+    assert mlperf.review(tmp_path / maker.ORG, RULESET).verdict == "pass"
+    assert strict_findings(tmp_path / maker.ORG) == [("division", "result_2.txt", line)]
+    assert strict_findings(results) == [("division", "result_2.txt", line)]  # where the other logs tell the division
+    (results.parents[2] / "systems" / f"{maker.SYSTEM}.json").write_text(json.dumps(maker.description(division="Open")))
+    assert len(strict_findings(tmp_path / maker.ORG)) == 9
+
+
 def test_a_name_may_be_a_part_of_the_submitter_s(tmp_path: Path) -> None:
     results = maker.package(tmp_path)
     (results.parents[2] / "systems" / f"{maker.SYSTEM}.json").write_text(
@@ -79,6 +94,12 @@ def test_only_a_run_that_missed_the_target_is_excused(tmp_path: Path) -> None:
     review = mlperf.review(results, RULESET, strict=True)
     assert review.verdict == "pass"
     assert not any(finding.rule.startswith("mlperf-strict") for finding in review.all_findings)
+    find(made, "run_stop")["metadata"]["status"] = "success"
+    (results / "result_4.txt").write_text(text(made))
+    line = 2 * made.index(find(made, "run_stop")) + 2
+    assert ("status", "result_4.txt", line) in strict_findings(results)
+    assert mlperf.review(results, RULESET, strict=True).verdict == "fail"
+    find(made, "run_stop")["metadata"]["status"] = "aborted"
     find(made, "lora_rank")["value"] = 4
     (results / "result_4.txt").write_text(text(made))
     assert mlperf.review(results, RULESET).verdict == "pass"  # as the official package checker has it
