@@ -65,7 +65,7 @@ class _Check:
 
     def run(self) -> Outcome:
         lines = list(self.log.lines)
-        while self.queue and not self.log.cut:
+        while self.queue and self.log.count and not self.log.cut:
             name = self.queue.pop(0)
             if name not in self.done:
                 self.done.add(name)

@@ -136,7 +136,9 @@ def test_a_log_of_round_0_6_is_held_to_its_rules_and_timed_in_seconds(tmp_path: 
 def test_no_line_at_all(tmp_path: Path) -> None:
     log = tmp_path / "result_0.txt"
     log.write_text("nothing of note\n")
-    assert mlperf.review(log, RULESET).verdict == "fail"
+    review = mlperf.review(log, RULESET)
+    assert review.verdict == "fail"
+    assert [finding.expected for finding in review.all_findings] == ["lines that begin with :::MLLOG"]
     assert official.verdict(log, RULESET) == "FAIL"
 
 
