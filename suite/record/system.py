@@ -183,7 +183,7 @@ def git_output(*words: str, at: Path | None = None) -> bytes:
     """
     environ = {name: value for name, value in os.environ.items() if name not in OF_A_REPOSITORY}
     ours = [] if at else ["-c", f"safe.directory={ROOT}"]
-    command = ["git", "-C", str(at or ROOT), *ours, *words]
+    command = ["git", "--no-optional-locks", "-C", str(at or ROOT), *ours, *words]
     return subprocess.run(command, capture_output=True, timeout=60, check=True, env=environ).stdout
 
 

@@ -121,6 +121,13 @@ def test_git_tells_revision_and_changes(tmp_path: Path, monkeypatch: pytest.Monk
         assert system.git()["dirty"] is True
         (tmp_path / path).unlink()
 
+    (tmp_path / "pyproject.toml").write_text("")
+    system.git_output("add", ".")
+    os.utime(tmp_path / "pyproject.toml", (1, 1))
+    index = (tmp_path / ".git/index").read_bytes()
+    assert system.git()["dirty"] is True
+    assert (tmp_path / ".git/index").read_bytes() == index  # another git at work is not locked out
+
     inner = tmp_path / "site-packages"  # installed inside somebody else's repository
     inner.mkdir()
     monkeypatch.setattr(system, "ROOT", inner)
