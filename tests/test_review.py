@@ -220,4 +220,4 @@ def test_mlperf_ruleset_reviews_by_mlperf_s_rules(tmp_path, monkeypatch, capsys)
     assert (made["logs"][0]["path"], made["logs"][0]["minutes"]) == ("a/result_0.txt", 2.5)
     assert made["findings"][0]["rule"] == "mlperf-5.1/seed"
     assert main([str(tmp_path), "--ruleset", "mlperf-5.1"]) == 1
-    assert "1 logs: 1 fail" in capsys.readouterr().out
+    assert "1 log: 1 fail" in capsys.readouterr().out

@@ -148,7 +148,7 @@ def _others(console: Console, report: Report) -> None:
         console.print(f"{len(report.scores) - MAX_LINES} more results: --json lists all")
     count = Counter(log.verdict for log in report.logs)
     words = ", ".join(f"{count[verdict]} {verdict}" for verdict in ("pass", "fail", "error") if count[verdict])
-    console.print(f"{len(report.logs)} logs: {words}", soft_wrap=True)
+    console.print(f"{format_count(len(report.logs), 'log')}: {words}", soft_wrap=True)
 
 
 def plain(value: object) -> str:
