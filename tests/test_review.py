@@ -191,8 +191,13 @@ def test_what_the_system_refuses_is_one_line(monkeypatch, capsys, tmp_path):
 
 def test_a_folder_without_evidence_is_a_mistake(tmp_path):
     (tmp_path / "hello").write_text("")
-    with pytest.raises(UserError, match="holds no evidence"):
+    with pytest.raises(UserError, match=r"holds no evidence: .* give the out= folder"):
         main([str(tmp_path)])
+    (log := tmp_path / "results" / "result_0.txt").parent.mkdir()
+    log.write_text("")
+    for path in (tmp_path, log):
+        with pytest.raises(UserError, match="name the round: suite review PATH --ruleset"):
+            main([str(path)])
 
 
 def test_a_link_to_evidence_is_named_as_the_reason_why_there_is_none(tmp_path):

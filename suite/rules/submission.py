@@ -28,6 +28,9 @@ _GIVE = (
     "give the out= folder of python -m suite.run, a folder that holds such folders, "
     "or one of them as .zip, .tar, .tar.xz, .tar.gz or .tar.bz2"
 )
+_ROUND = (
+    "if these are logs of MLPerf, name the round: suite review PATH --ruleset mlperf-X.Y, suite results mlperf-X.Y=PATH"
+)
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,7 @@ def survey(root: Path) -> Submission:
     """
     found, seen = Submission(root), list[str]()
     pending = [("", 0)]
+    give = _ROUND if seals.RESULT.match(root.name) else _GIVE
     while pending:
         path, depth = pending.pop()
         folders, names, runs, unsafe = [], [], [], {}
@@ -144,7 +148,9 @@ def survey(root: Path) -> Submission:
                     elif entry.is_dir():
                         folders.append(entry.name)
         except OSError as error:
-            raise UserError(f"cannot review {root / path}: {error.strerror}; {_GIVE}") from error
+            raise UserError(f"cannot review {root / path}: {error.strerror}; {give}") from error
+        if any(map(seals.RESULT.match, names)):
+            give = _ROUND
         if WAIVERS in names:
             found.waivers.append(path)
         if seals.SEAL in names:
@@ -176,7 +182,7 @@ def survey(root: Path) -> Submission:
     if not found.results:
         link = next((path for path, what in found.unsafe.items() if what == LINK), None)
         passed = f"; {link} is {LINK}, and links are not followed" if link else ""
-        raise UserError(f"{root} holds no evidence: neither log.txt nor run_1; {_GIVE}{passed}")
+        raise UserError(f"{root} holds no evidence: neither log.txt nor run_1; {give}{passed}")
     return found
 
 
