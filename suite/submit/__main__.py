@@ -139,7 +139,7 @@ def _verify(folder: Path, signers: str | None) -> int:
     for finding in found[:MAX_LISTED]:
         print(f"{shown(finding.file)}: expected {shown(finding.expected)}, found {shown(finding.found)}")
     if found:
-        print(f"{folder}: NOT what was sealed, {len(found)} differences")
+        print(f"{folder}: NOT what was sealed, {format_count(len(found), 'difference')}")
         return NOT_WRITTEN
     print(f"{folder}: every file is what was sealed")
     if signers is not None:

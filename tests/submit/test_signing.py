@@ -33,7 +33,7 @@ def test_change_after_the_sealing_is_found_by_review_and_by_verify(change, submi
     assert main([f"verify={submit.folder}"]) == 0
     change(submit.folder)
     assert main([f"verify={submit.folder}"]) == 1
-    assert "NOT what was sealed" in capsys.readouterr().out
+    assert "NOT what was sealed, 1 difference\n" in capsys.readouterr().out
     found = report(submit.folder.parent)
     assert found.verdict == "fail"
     assert "package.6" in {finding.rule for finding in found.findings}
