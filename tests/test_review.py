@@ -3,12 +3,14 @@
 # ruff: noqa: F401, F811 (the fixtures of tests/rules)
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from suite import config, mlperf
 from suite.errors import UserError, command
 from suite.record import evidence
+from suite.review import terminal
 from suite.review.__main__ import main
 from suite.rules.finding import Finding
 from suite.rules.verdict import review
@@ -104,6 +106,12 @@ def test_a_result_that_is_held_to_no_points_says_so(sound_result, monkeypatch, t
     assert f"time to quality: 30.0 s (olympic mean of 5 runs; {said}); 5 converged" in capsys.readouterr().out
     printing.verdict(printing.console(), review(sound_result))
     assert capsys.readouterr().out.splitlines()[-1] == f"samples   {said}"
+
+
+def test_a_result_of_the_open_division_says_so(sound_result):
+    (result,) = review(sound_result).results
+    assert terminal.score(result) == "30.0 s (olympic mean of 5 runs)"
+    assert terminal.score(replace(result, division="open")) == "30.0 s (olympic mean of 5 runs; open division)"
 
 
 def test_tells_not_converged_from_not_compliant(run, capsys):
