@@ -26,7 +26,8 @@ OF_PRODUCT = 0.1, 1.0  # of the product's rate, that processors reach in trainin
 def line(of: Benchmark, system: System, found: Machine, precision: str, framework: str) -> str:
     """The forecast, or why there is none."""
     usual = config.benchmark(of.task, of.scale)
-    benchmark = usual.model_copy(update={"hyperparameters": of.hyperparameters})  # with its declared operations
+    chosen = {"hyperparameters": of.hyperparameters, "precision": of.precision}
+    benchmark = usual.model_copy(update=chosen)  # with its declared operations
     fixed = usual.hyperparameters.keys() - usual.free.keys()
     if benchmark.model_dump() != of.model_dump() or any(
         of.hyperparameters.get(name) != usual.hyperparameters[name] for name in fixed

@@ -248,6 +248,8 @@ def test_a_dry_run_prints_a_forecast(capsys):
     assert run(elsewhere) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("forecast")]
     assert "(estimate from peak rates)" in line
+    assert run([*elsewhere, "precision=fp32"]) == 0
+    assert "(estimate from peak rates)" in capsys.readouterr().out
     assert run([*TASK, "hw=cpu", "dry_run=true", "hyperparameters.global_batch_size=20"]) == 0
     assert "estimate from a matrix product" in capsys.readouterr().out
     assert run([*elsewhere, "target=0.5"]) == 0
