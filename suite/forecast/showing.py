@@ -71,10 +71,11 @@ def choices(to: Console, made: Sequence[Forecast], chosen: Sequence[Choice]) -> 
 def brief(made: Forecast) -> str:
     """The forecast in a line."""
     figures = {name: (told, shown) for name, told, shown in _figures(made)}
-    time, cost = _cells(*figures["time"]), _cells(*figures["cost"])
+    time = _cells(*figures["time"])
+    cost = _cells(*figures["cost"])[0] if made.cost else f"cost {UNKNOWN}"
     marks = [*([] if made.measured else [made.source]), *([PUBLISHED] if made.published else [])]
     mark = f" ({'; '.join(marks)})" if marks else ""
-    return f"{time[0]}, {COVERAGE:.0%} of runs {time[1]}; {cost[0]}{mark}"
+    return f"{time[0]}, {COVERAGE:.0%} of runs {time[1]}; {cost}{mark}"
 
 
 def samples(told: Range) -> str:

@@ -252,6 +252,8 @@ def test_a_dry_run_prints_a_forecast(capsys):
     assert "(estimate from peak rates)" in capsys.readouterr().out
     assert run([*TASK, "hw=cpu", "dry_run=true", "hyperparameters.global_batch_size=20"]) == 0
     assert "estimate from a matrix product" in capsys.readouterr().out
+    assert run([*TASK, "hw=b200", "dry_run=true"]) == 0
+    assert "; cost not known (estimate" in capsys.readouterr().out
     assert run([*elsewhere, "target=0.5"]) == 0
     assert "none: the benchmark was changed" in capsys.readouterr().out
 
