@@ -96,7 +96,16 @@ def test_what_is_not_known_of_a_run_is_not_compared():
 
 def test_costs_in_two_currencies_are_not_compared():
     euros = entry(runs=tuple(run(at, currency="EUR") for at in (10.0, 11.0, 12.0)))
-    assert figures(of([10, 11, 12]), euros)["cost"].ratio is None
+    cost = figures(of([10, 11, 12]), euros)["cost"]
+    assert (cost.shown_a, cost.shown_b, cost.says) == ("$0.003056", "EUR 0.003056", "does not compare")
+    mixed = entry(runs=(*euros.runs, *of([10, 11, 12]).runs))
+    assert figures(mixed, euros)["cost"].shown_a == "not known"
+
+
+def test_costs_of_nothing_are_known_and_have_no_ratio():
+    free = entry(runs=tuple(run(at, cost=0.0) for at in (10.0, 11.0, 12.0)))
+    cost = figures(free, free)["cost"]
+    assert (cost.shown_a, cost.ratio, cost.says) == ("$0.000000", None, "does not compare")
 
 
 @pytest.mark.parametrize("source", ["estimated", "nvml+estimated"])  # of all nodes, of one

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from suite.errors import UserError
 from suite.measure.energy import ESTIMATED
 from suite.record.summary import format_cost, format_energy, format_seconds
-from suite.results.entry import Entry, energy_source, multiplied, remarks, values
+from suite.results.entry import Entry, currency, energy_source, multiplied, remarks, values
 from suite.rules.verdict import RunReview
 
 CONFIDENCE = 0.95
@@ -76,7 +77,7 @@ class Figure:
     @property
     def says(self) -> str:
         """What the interval says."""
-        if self.ratio is None and self.a and self.b is not None:
+        if self.ratio is None and self.a is not None and self.b is not None:
             return "does not compare"
         return said(self.ratio, self.interval, "noise")
 
@@ -169,8 +170,8 @@ def _of(entry: Entry, name: str) -> str:
 def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Comparison:
     runs = [[run for entry in side for run in entry.runs] for side in (a, b)]
     scored = [[run for entry in side for run in multiplied(entry)] for side in (a, b)]
-    currencies = {run.summary.currency for side in runs for run in side}
-    currency = currencies.pop() if len(currencies) == 1 else None
+    currencies = [currency(side) for side in runs]
+    priced = [side if single else [] for side, single in zip(runs, currencies, strict=True)]
     energies = [_energy(energy_source(side), _coverage(side)) for side in runs]
     figures = [
         _figure("time to quality", scored, lambda run: run.summary.seconds, [format_seconds] * 2),
@@ -178,9 +179,9 @@ def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Compari
         _figure("energy", runs, lambda run: run.summary.joules, energies),
         _figure(
             "cost",
-            runs,
-            lambda run: run.summary.cost if currency else None,
-            [lambda value: format_cost(value, currency)] * 2,
+            priced,
+            lambda run: run.summary.cost,
+            [partial(format_cost, currency=single) for single in currencies],
         ),
     ]
     held = [

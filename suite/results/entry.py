@@ -133,8 +133,7 @@ class Entry:
     @property
     def currency(self) -> str | None:
         """The currency of all runs' costs; None if there is no single one."""
-        found = {run.summary.currency for run in self.runs}
-        return found.pop() if len(found) == 1 else None
+        return currency(self.runs)
 
     @property
     def joules(self) -> float | None:
@@ -204,6 +203,12 @@ class Entry:
 def values(runs: Iterable[RunReview], of: Callable[[RunReview], float | None]) -> list[float]:
     """The known figures of the runs that reached the target."""
     return [value for run in runs if run.converged and (value := of(run)) is not None]
+
+
+def currency(runs: Iterable[RunReview]) -> str | None:
+    """The currency of all costs; None if there is no single one."""
+    found = {run.summary.currency for run in runs}
+    return found.pop() if len(found) == 1 else None
 
 
 def energy_source(runs: Iterable[RunReview]) -> str:
