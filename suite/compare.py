@@ -28,7 +28,7 @@ EPILOG = f"""\
 A and B are out= folders of python -m suite.run, submissions, or folders that hold such; MLPerf's results are named with
 the rules of their round, as mlperf-5.1=FOLDER. Compared are the benchmarks that both hold, and where one of them holds
 results of one benchmark that differ in framework, numeric format, system, machine, submitter, division, part of the
-training data, rules or hyperparameters, like is held to like.
+training data, rules, hyperparameters, cadence or budget, like is held to like.
 
 For each figure: its mean over the runs that reached the target, and the ratio B / A with its confidence interval of
 {CONFIDENCE:.0%}, by Welch's t of the logarithm. An interval that holds 1 is noise: these runs do not show a

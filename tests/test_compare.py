@@ -155,6 +155,13 @@ def test_results_of_other_hyperparameters_are_not_pooled():
     assert len(compare(two[:1], two[1:])) == 1
 
 
+def test_results_of_other_cadences_or_budgets_are_not_pooled():
+    for name in ("evaluation.first", "evaluation.every", "budget_samples"):
+        decided = [{f"config.benchmark.{name}": samples} for samples in ("300", "600")]
+        two = [of([10, 11, 12], decided=decided[0]), of([20, 21, 22], decided=decided[1])]
+        assert [made.benchmark for made in compare(two, two)] == [f"vision/small, {name} {at}" for at in ("300", "600")]
+
+
 def test_what_tells_a_side_s_results_apart_need_not_be_the_other_s():
     two = [of([10, 11, 12], system="box_torch"), of([20, 21, 22], system="box_tf", framework="tensorflow")]
     assert [made.benchmark for made in compare(two, [of([10, 11, 12])])] == ["vision/small, torch"]

@@ -17,7 +17,7 @@ from suite.rules.verdict import RunReview
 CONFIDENCE = 0.95
 NOTHING = "nothing"  # where a side lacks a value
 LEAST_RUNS = 3  # of a side; fewer leave no spread to speak of
-# Runs that differ in one of these, or in a hyperparameter, are not pooled.
+# Runs that differ in one of these, or in their recipe, are not pooled.
 DIFFERING = (
     *("framework", "implementation", "precision", "system", "machine", "submitter", "division", "data", "ruleset"),
 )
@@ -96,7 +96,7 @@ class Comparison:
 def compare(a: Sequence[Entry], b: Sequence[Entry]) -> list[Comparison]:
     """Compare the benchmarks that both sides have.
 
-    If a side has several results of one benchmark that differ in `DIFFERING` or a hyperparameter, each is compared with
+    If a side has several results of one benchmark that differ in `DIFFERING` or their recipe, each is compared with
     its like on the other side. Raises UserError if no benchmark that both have has such a pair.
     """
     sides = [_grouped(side, ("benchmark",)) for side in (a, b)]
@@ -104,8 +104,8 @@ def compare(a: Sequence[Entry], b: Sequence[Entry]) -> list[Comparison]:
     for (benchmark,) in sorted(sides[0].keys() & sides[1].keys()):
         here = [side[benchmark,] for side in sides]
         names: list[str] = []
-        hyperparameters = dict.fromkeys(name for side in here for entry in side for name in entry.hyperparameters)
-        for name in (*DIFFERING, *hyperparameters):
+        recipe = dict.fromkeys(name for side in here for entry in side for name in entry.recipe)
+        for name in (*DIFFERING, *recipe):
             pooled = [each for side in here for each in _grouped(side, names).values()]
             if any(len({_of(entry, name) for entry in each}) > 1 for each in pooled):
                 names.append(name)
@@ -161,10 +161,10 @@ def _grouped(entries: Sequence[Entry], names: Sequence[str]) -> dict[tuple[str, 
 
 
 def _of(entry: Entry, name: str) -> str:
-    """A field of the result as text, or a hyperparameter as its name and value."""
+    """A field of the result as text, or a part of its recipe as its name and value."""
     if name in ("benchmark", *DIFFERING):
         return str(getattr(entry, name))
-    return f"{name} {entry.hyperparameters.get(name, NOTHING)}"
+    return f"{name} {entry.recipe.get(name, NOTHING)}"
 
 
 def _compared(benchmark: str, a: Sequence[Entry], b: Sequence[Entry]) -> Comparison:

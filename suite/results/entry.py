@@ -18,7 +18,9 @@ from suite.rules.finding import Verdict
 from suite.rules.verdict import RunReview
 
 UNKNOWN = "not known"
-_HYPERPARAMETERS = "config.benchmark.hyperparameters."
+_BENCHMARK = "config.benchmark."
+_HYPERPARAMETERS = "hyperparameters."
+_RECIPE = tuple(_BENCHMARK + each for each in (_HYPERPARAMETERS, "evaluation.", "budget_samples"))
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,12 @@ class Entry:
         return self.framework if known else f"{self.framework}, {self.implementation}"
 
     @property
-    def hyperparameters(self) -> dict[str, str]:
-        """The hyperparameters of its first run; none for a result of MLPerf's."""
+    def recipe(self) -> dict[str, str]:
+        """The hyperparameters, cadence and budget of its first run; none for a result of MLPerf's."""
         return {
-            name.removeprefix(_HYPERPARAMETERS): value
+            name.removeprefix(_BENCHMARK).removeprefix(_HYPERPARAMETERS): value
             for name, value in self.decided.items()
-            if name.startswith(_HYPERPARAMETERS)
+            if name.startswith(_RECIPE)
         }
 
     @property

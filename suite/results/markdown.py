@@ -41,7 +41,7 @@ def markdown(entries: Sequence[Entry]) -> str:
 
 def _group(entry: Entry) -> tuple[str, ...]:
     """What results must have in common to stand in one table."""
-    return (*_alike(entry), *sorted(map(str, entry.hyperparameters.items())))
+    return (*_alike(entry), *sorted(map(str, entry.recipe.items())))
 
 
 def _alike(entry: Entry) -> tuple[str, ...]:
@@ -50,11 +50,9 @@ def _alike(entry: Entry) -> tuple[str, ...]:
 
 
 def _recipe(entry: Entry, others: Sequence[Entry]) -> str:
-    """The batch size, and each hyperparameter that tells the result from others that are otherwise alike."""
-    own, size = entry.hyperparameters, keys.GLOBAL_BATCH_SIZE
-    telling = [
-        name for name in own if name == size or any(own[name] != each.hyperparameters.get(name) for each in others)
-    ]
+    """The batch size, and whatever of its recipe tells the result from others that are otherwise alike."""
+    own, size = entry.recipe, keys.GLOBAL_BATCH_SIZE
+    telling = [name for name in own if name == size or any(own[name] != each.recipe.get(name) for each in others)]
     said = [f"{'batch size' if name == size else text(name)} {text(own[name])}" for name in telling]
     return f" at {', '.join(said)}" if said else ""
 

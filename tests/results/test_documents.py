@@ -79,13 +79,15 @@ def test_results_of_other_hyperparameters_are_not_pooled():
 def test_tables_say_in_what_they_differ():
     place = "config.benchmark.hyperparameters"
     rates = [{f"{place}.rate": rate, f"{place}.same": "3"} for rate in ("1", "2")]
-    unlike = [{"decided": rates[0]}, {"decided": rates[1]}, {"part": 0.5}, {"ruleset": "mlperf-5.1"}]
+    sooner = {**rates[0], "config.benchmark.evaluation.first": "300"}
+    unlike = [{"decided": each} for each in (*rates, sooner)] + [{"part": 0.5}, {"ruleset": "mlperf-5.1"}]
     source = markdown([entry(**each) for each in unlike])
     box = "on box (8 x an accelerator) in bf16"
     by = "by example-org, closed"
     for head in (
         f"{box} at rate 1 {by};",
         f"{box} at rate 2 {by};",
+        f"{box} at rate 1, evaluation.first 300 {by};",
         f"** with 0.5 of the data {box}",
         "rules mlperf-5.1;",
     ):
