@@ -141,6 +141,12 @@ def test_ratio_is_that_of_the_reference_s_best_compliant_result_of_the_benchmark
     assert "selected" in dict(page_of(entries, reference="example-org: a").attributes)
 
 
+def test_a_reference_that_nothing_is_held_to_is_said():
+    text = page_of([entry(10.0, system="a")], reference="example-org: a").text
+    assert "No other system than example-org: a has a compliant result" in text
+    assert "With --reference" not in text
+
+
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_nothing_of_a_result_is_markup(evil):
     page = page_of([everywhere(evil)])
