@@ -147,6 +147,13 @@ def test_a_reference_that_nothing_is_held_to_is_said():
     assert "With --reference" not in text
 
 
+def test_a_drawing_says_which_currency_the_others_lack():
+    euros = entry(10.0, runs=(run(10.0, currency="EUR"),) * 3)
+    text = page_of([entry(5.0), euros]).text
+    for currency in ("EUR", "USD"):
+        assert f"not shown: 1 without a score or a cost in {currency} above 0" in text
+
+
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_nothing_of_a_result_is_markup(evil):
     page = page_of([everywhere(evil)])
