@@ -90,9 +90,11 @@ def _reasons(value: Any) -> str:
 
 
 def format_seconds(seconds: float | None) -> str:
-    """`83.2 s`, `12 min 05 s`, `3 h 20 min`, or `not known`."""
+    """`0.042 s`, `83.2 s`, `12 min 05 s`, `3 h 20 min`, or `not known`."""
     if seconds is None:
         return "not known"
+    if 0 < seconds < 0.1:
+        return f"{seconds:.2g} s"
     if seconds < 120:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -16,7 +16,8 @@ def test_energy_has_the_unit_of_its_size(joules, said):
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(83.24, "83.2 s"), (7199.0, "119 min 59 s"), (7199.6, "2 h 00 min"), (7259.0, "2 h 01 min")],
+    [(0.0, "0.0 s"), (0.0497, "0.05 s"), (83.24, "83.2 s"), (7199.0, "119 min 59 s"), (7199.6, "2 h 00 min"),
+     (7259.0, "2 h 01 min")],
 )  # fmt: skip
 def test_a_time_is_rounded_to_the_last_unit_that_is_shown(seconds, said):
     assert format_seconds(seconds) == said
