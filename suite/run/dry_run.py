@@ -11,6 +11,8 @@ from suite.forecast.memory import Footprint
 from suite.run import printing
 from suite.run.planned import Planned
 
+UNRUNNABLE = "no machine could run it"
+
 
 def show(to: Console, made: Planned, nowhere: str | None, here: Sequence[str], elsewhere: bool) -> None:
     """Print this, with the reasons why no machine (`nowhere`) or not this one (`here`) could run the plan.
@@ -19,7 +21,7 @@ def show(to: Console, made: Planned, nowhere: str | None, here: Sequence[str], e
     """
     plan, data_dir = made.plan, made.options.data_dir
     needed = _memory(made, nowhere)
-    told = {**made.unseen(), "memory": needed.line(plan.system), **_forecast(made)}
+    told = {**made.unseen(), "memory": needed.line(plan.system), **_forecast(made, nowhere)}
     printing.plan(to, plan, made.found, data_dir, told, elsewhere)
     printing.obstacles(to, nowhere, here, needed.problem(plan.system))
 
@@ -30,13 +32,15 @@ def _memory(made: Planned, nowhere: str | None) -> Footprint:
     if plan.contestant:
         return Footprint(None, "the implementation is not the suite's")
     if nowhere:
-        return Footprint(None, "no machine could run it")
+        return Footprint(None, UNRUNNABLE)
     return memory.needed(plan.benchmark, plan.system, plan.framework, plan.precision, made.options.data_dir)
 
 
-def _forecast(made: Planned) -> dict[str, str]:
+def _forecast(made: Planned, nowhere: str | None) -> dict[str, str]:
     """What a run of the plan is expected to take, without a probe; nothing for an implementation of one's own."""
     plan = made.plan
     if plan.contestant:
         return {}
+    if nowhere:
+        return {"forecast": f"none: {UNRUNNABLE}"}
     return {"forecast": roughly.line(plan.benchmark, plan.system, made.found, plan.precision, plan.framework.name)}

@@ -256,6 +256,8 @@ def test_a_dry_run_prints_a_forecast(capsys):
     assert "; cost not known (estimate" in capsys.readouterr().out
     assert run([*elsewhere, "target=0.5"]) == 0
     assert "none: the benchmark was changed" in capsys.readouterr().out
+    assert run([*TASK, "hw=cpu", "precision=tf32", "dry_run=true"]) == 0
+    assert "none: no machine could run it" in capsys.readouterr().out
 
 
 def test_a_probe_of_this_machine(capsys, monkeypatch):
