@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -234,7 +235,8 @@ def _side(entries: Sequence[Entry]) -> Side:
     systems = sorted({f"{entry.system}, {entry.trained_by}" for entry in entries})
     runs = [run for entry in entries for run in entry.runs]
     seeds, clock = (", ".join(sorted({getattr(entry, name) for entry in entries})) for name in ("seeds", "clock"))
-    said = dict.fromkeys(text for entry in entries for text in (*remarks(entry), *_factor(entry)))
+    counted = Counter(text for entry in entries for text in (*remarks(entry), *_factor(entry)))
+    said = (text if count == 1 else f"{count} results, each {text}" for text, count in counted.items())
     reached = sum(run.converged for run in runs)
     return Side("; ".join(systems), len(runs), reached, seeds, clock, tuple(said))
 
