@@ -8,7 +8,7 @@ from functools import cache
 from suite.config.folder import ROOT
 
 RULES_MD = ROOT / "rules.md"
-_RULE = re.compile(r"^\*\*(?P<id>[a-z]+\.\d+)\*\*(?P<text>.*?)`machine: (?P<machine>yes|no)`$", re.M | re.S)
+_RULE = re.compile(r"^\*\*(?P<id>[a-z]+\.\d+)\*\*(?P<text>.*?)`machine: (?P<machine>yes|audit|no)`$", re.M | re.S)
 
 
 def rule_texts() -> dict[str, str]:
@@ -16,9 +16,9 @@ def rule_texts() -> dict[str, str]:
     return {rule["id"]: " ".join(rule["text"].split()) for rule in _rules()}
 
 
-def for_people() -> list[str]:
-    """The ids of the rules that no machine checks."""
-    return [rule["id"] for rule in _rules() if rule["machine"] == "no"]
+def beyond_review() -> list[str]:
+    """The ids of the rules that only an audit or a person checks."""
+    return [rule["id"] for rule in _rules() if rule["machine"] != "yes"]
 
 
 @cache
