@@ -137,6 +137,16 @@ def test_result_counts_once_however_its_folder_is_named(sound_result, tmp_path, 
         assert (tmp_path / f"{only}.html").exists()
 
 
+def test_a_result_behind_a_link_is_not_left_out_in_silence(sound_result, tmp_path, capsys):  # noqa: F811
+    (tmp_path / "all").mkdir()
+    shutil.copytree(sound_result, tmp_path / "all" / "result")
+    (tmp_path / "all" / "linked").symlink_to(sound_result)
+    assert main([str(tmp_path / "all")]) == 0
+    assert capsys.readouterr().err == (
+        f"{tmp_path}/all/linked: a link to a folder, not followed: name that folder itself\n"
+    )
+
+
 def test_submission_and_the_runs_it_was_made_of_are_one_result(submit, runs, told, tmp_path):  # noqa: F811
     submit(f"description={told}")
     for words in ([str(runs), str(submit.folder)], [str(submit.folder), str(runs)]):

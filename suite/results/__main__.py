@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from suite.review.progress import bar
 from suite.rules.seals import SEAL
 from suite.rules.waivers import EXCUSED
 from suite.rules.witness import WITNESS_ROOTS
-from suite.store.disk import refuse_unwritable, write_text
+from suite.store.disk import LINK, refuse_unwritable, write_text
 
 _GRADES = {"pass": 0, "error": 1, "fail": 2}
 
@@ -60,7 +61,10 @@ def main(argv: list[str]) -> int:
     with bar() as progress:
         named = dict.fromkeys(args.sources)
         given = (args.data_dir, progress, args.witness_roots, args.waivers)
-        found = _distinct([read(source, *given) for source in named])
+        every = [read(source, *given) for source in named]
+    for link in dict.fromkeys(link for each in every for link in _links(each)):
+        print(f"{shown(str(link))}: a link to a folder, not followed: name that folder itself", file=sys.stderr)
+    found = _distinct(every)
     entries = [entry for each in found for entry in each.entries]
     if args.html:
         _page(args.html, found, entries, _reference(args.reference, entries))
@@ -69,6 +73,12 @@ def main(argv: list[str]) -> int:
     if args.markdown or not (args.curves or args.html):
         print(markdown(entries), end="")
     return 0
+
+
+def _links(found: Read) -> list[Path]:
+    """The links to folders that the review came upon; the results behind them are not read."""
+    places = [found.source.folder / finding.file for finding in found.report.findings if finding.found == LINK]
+    return [place for place in places if place.is_dir()]
 
 
 def _distinct(found: Sequence[Read]) -> list[Read]:
