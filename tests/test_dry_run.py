@@ -36,6 +36,12 @@ def test_dry_run_prints_the_plan_and_touches_nothing(here, capsys):
     assert "It could not be run here: out=. is not empty: choose another out=" in capsys.readouterr().out
 
 
+def test_the_plan_names_a_folder_that_is_longer_than_a_line_as_a_whole(here, capsys):
+    out = f"{'a' * 100}/{'b' * 100}"
+    assert main([*RUN, f"out={out}", "dry_run=true"]) == 0
+    assert out in "".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(
     ("words", "broken"),
     [

@@ -83,7 +83,7 @@ def plan(
         **({"witness": made.witness} if made.witness else {}),
     }
     for name, text in rows.items():
-        table.add_row(name, Text(printable(text)))
+        table.add_row(name, Text(printable(text), overflow="fold"))
     to.print(table)
     for why in breaches(made, None if elsewhere or mismatch(system, found) else found):
         to.print(Text(f"It could not be submitted to the {made.division} division: {why}", "yellow"), soft_wrap=True)
