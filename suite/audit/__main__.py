@@ -87,7 +87,7 @@ def main(argv: list[str]) -> int:
             data = f" data_dir={shlex.quote(args.data_dir)}" if args.data_dir else ""
             excused = f" --waivers {shlex.quote(str(args.waivers))}" if args.waivers else ""
             again = f"suite review {shlex.quote(str(path))}{data}{excused}"
-            console.print(f"{reviewed.verdict.upper()}: {said}, and is not audited; {again} lists them")
+            console.print(f"{reviewed.verdict.upper()}: {said}, and is not audited; {again} lists them", soft_wrap=True)
             return EXIT_CODES[reviewed.verdict]
         plan = planned(root, asked)
         showing.plan(console, plan, asked)

@@ -16,6 +16,7 @@ from suite.audit.subject import Run
 from suite.errors import shown
 from suite.record.equivalence import Comparison
 from suite.record.summary import format_count
+from suite.record.tables import show_table
 from suite.review.kinds import place
 from suite.review.model import ORDER
 from suite.review.terminal import STYLES
@@ -53,8 +54,8 @@ def show(console: Console, made: Audited, asked: Asked) -> None:
             for name in ("expected", "found", "mend"):
                 what.append("\n" if what else "").append(f"{name:>8}  ", style="dim").append(getattr(finding, name))
             rule = Text(f"{finding.rule}\n").append(finding.severity, style=STYLES[finding.severity])
-            table.add_row(rule, Text(place(finding), overflow="fold"), what)
-        console.print(table)
+            table.add_row(rule, Text(place(finding)), what)
+        show_table(console, table)
     for each in made.compared:
         console.print(_block(each), soft_wrap=True)
     for run, comparison in made.held:

@@ -218,7 +218,8 @@ def test_of_a_task_that_its_revision_lacks_this_copy_is_audited(honest, capsys, 
 def test_evidence_that_fails_its_review_is_not_audited(result, capsys):
     Evidence(result / "run_1").edit("suite_cost", lambda record: record.update(value=1e-9))
     assert main([str(result), "run_code=true"]) == 1
-    assert "FAIL: its review has 1 finding" in capsys.readouterr().out
+    said = f"FAIL: its review has 1 finding of severity fail, and is not audited; suite review {result} lists them\n"
+    assert capsys.readouterr().out.endswith(said)
 
 
 def test_a_run_whose_states_have_no_sums_leaves_the_question_open(result):

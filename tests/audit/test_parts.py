@@ -33,6 +33,7 @@ from suite.errors import UserError
 from suite.record.equivalence import Comparison, Trial
 from suite.record.predictions import differing
 from suite.record.states import state_sha256
+from suite.rules.finding import Finding
 from suite.rules.seals import SEAL
 from suite.store import files
 from tests.rules.evidence_maker import isolate, write_run
@@ -223,6 +224,16 @@ def test_only_the_closed_division_s_code_is_held_to_the_reference(tmp_path, monk
     console = Console(file=io.StringIO())
     showing.show(console, Audited(plan), asked)
     assert ("the open division frees the model" in console.file.getvalue()) != held
+
+
+def test_a_command_in_a_finding_is_shown_whole(tmp_path, monkeypatch):
+    isolate(monkeypatch, tmp_path)
+    asked, mend = Asked(blocks=1, entropy="01"), "pip install '.[torch,reinforcement-learning]'"
+    made = Audited(planned(write_run(tmp_path / "run").folder, asked))
+    made.findings.append(Finding("results/system/benchmark/run_1/log.txt", 1, "a", "b", mend, "error", rule="audit.4"))
+    console = Console(file=io.StringIO(), width=80)
+    showing.show(console, made, asked)
+    assert "…" not in console.file.getvalue()
 
 
 def test_arrays_that_the_disk_has_no_room_for_are_a_mistake_before_they_are_copied(tmp_path, monkeypatch):
