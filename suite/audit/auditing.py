@@ -34,7 +34,7 @@ from suite.rules.finding import Finding, Verdict, plain, verdict_of
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
 from suite.rules.submission import Result, Submission, join, survey
-from suite.store import files
+from suite.store import files, packages
 from suite.store.arrays import prepared
 from suite.store.sums import cache_dir
 from suite.store.task import load_task
@@ -145,7 +145,8 @@ def _part(root: Path, submission: Submission, result: Result, made: Sequence[Run
 
 
 def audit(root: Path, plan: Plan, asked: Asked, tell: Callable[[str], object]) -> Audited:
-    """Carry out `plan`, calling `tell` with each step in words. Raises UserError for data that is not at hand."""
+    """Carry out `plan`, calling `tell` with each step in words. Raises UserError for data or packages not at hand."""
+    _require_frameworks(plan, asked)
     made, machine, software = Audited(plan), detect(), versions()
     memory_gb = resolve(config.system(AUTO), machine).memory_gb
     hidden = None if asked.isolated else _hidden(root, asked)
@@ -166,6 +167,12 @@ def audit(root: Path, plan: Plan, asked: Asked, tell: Callable[[str], object]) -
                     tell(f"{run.label}: holding its implementation to the reference")
                     _hold(made, run, means)
     return made
+
+
+def _require_frameworks(plan: Plan, asked: Asked) -> None:
+    """Raise UserError for missing packages of a framework that the reference is to train in."""
+    for run in (each for part in plan.parts for each in part.runs if not contestant_of(each.evidence)):
+        packages.require(run.benchmark.task, config.framework(asked.framework or run.configuration[0]))
 
 
 def _run(

@@ -36,6 +36,7 @@ from suite.record.states import state_sha256
 from suite.rules.finding import Finding
 from suite.rules.seals import SEAL
 from suite.store import files
+from tests import distributions
 from tests.rules.evidence_maker import isolate, write_run
 
 HEX = st.text("0123456789abcdef", min_size=1, max_size=32)
@@ -204,6 +205,17 @@ def test_a_mistake_is_one_line(tmp_path, monkeypatch, words, said):
     with pytest.raises(UserError, match=said) as raised:
         main([str(run.folder), *words])
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("words", "lacked"), [((), "a-torch"), (("framework=tensorflow",), "a-flow")])
+def test_an_audit_without_the_framework_is_one_line_before_anything_trains(tmp_path, monkeypatch, words, lacked):
+    isolate(monkeypatch, tmp_path)
+    run = write_run(tmp_path / "run")
+    (tmp_path / "site").mkdir()
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    distributions.install(tmp_path / "site", "time-to-accuracy", torch=["a-torch"], tensorflow=["a-flow"])
+    with pytest.raises(UserError, match=f"needs {lacked}: pip install"):
+        main([str(run.folder), "run_code=true", *words])
 
 
 def test_what_trained_one_s_own_code_is_not_audited_with_the_reference_in_its_place(tmp_path, monkeypatch):
