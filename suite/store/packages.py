@@ -48,7 +48,8 @@ def install(task: str | None, framework: Framework | None = None) -> str:
 def lacking(task: str, framework: Framework | None) -> str | None:
     """The missing packages and the command that installs them, in one line; None if none is missing."""
     names = missing(task, framework)
-    return f"{task} needs {listed(names)}: {install(task, framework)}" if names else None
+    what = f"{task} in {framework.title}" if framework else task
+    return f"{what} needs {listed(names)}: {install(task, framework)}" if names else None
 
 
 def require(task: str, framework: Framework | None = None) -> None:
