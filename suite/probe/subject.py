@@ -85,8 +85,8 @@ class Subject:
         conditions = self.conditions
         if conditions.task is None:
             raise UserError("model= has no data and no quality of its own: give task=")
-        benchmark, task = self.benchmark(), load_task(conditions.task)
         module = self.module(conditions.task)
+        benchmark, task = self.benchmark(), load_task(conditions.task)
         check_precision(trainer(self.own, conditions.framework), module, self.device)
         data = for_run(benchmark, task, prepared(benchmark, task, self.data_dir), seed)
         if conditions.size is not None:

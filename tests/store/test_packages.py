@@ -9,6 +9,7 @@ import pytest
 from suite import config
 from suite.errors import UserError
 from suite.harness.implementation import compared, frameworks, load_implementation
+from suite.probe.__main__ import main as probe
 from suite.store import packages
 from suite.store.task import load_task
 from tests import distributions
@@ -94,6 +95,12 @@ def test_a_framework_that_cannot_be_found_is_missing_though_no_distribution_asks
     ghost = TORCH.model_copy(update={"module": "ghost", "extra": "ghost"})
     with pytest.raises(UserError, match=r"speech in PyTorch needs ghost: pip install .* '\.\[ghost\]'"):
         packages.require("speech", ghost)
+
+
+def test_a_probe_lacks_what_task_and_framework_lack_together(site):
+    distributions.install(site, "time-to-accuracy", torch=["a-torch"], translation=["a-bleu"])
+    with pytest.raises(UserError, match=r"needs a-torch and a-bleu: .*'\.\[torch,translation\]'"):
+        probe(["level=throughput", "task=translation", "scale=mini", "hw=cpu", "precision=fp32", "mlflow=false"])
 
 
 @pytest.mark.parametrize("spelling", ["reinforcement-learning", "reinforcement_learning"])
