@@ -39,6 +39,9 @@ ONE_EACH = {
 for environ in (os.environ, STARTED):
     environ.update(ONE_EACH)
 
+# Else its import would close the handlers of all loggers; TensorFlow's closes the file that pytest captures to.
+os.environ["SUBMITIT_LOG_LEVEL"] = "NOCONFIG"
+
 # Frameworks keep the objects that tracing a step makes: searching them for garbage takes a tenth of such tests' time.
 gc.set_threshold(20_000, 10, 10)
 

@@ -99,14 +99,14 @@ def test_a_stopped_worker_is_waited_for(made):
 def test_torchrun_starts_again_and_the_run_goes_on(made):
     once = ("--nproc-per-node=2", "--max-restarts=1")
     made.start(torchrun(run(*PLAN, *SLOWLY[1:], "division=open", "hw.workers=2", "out=out"), *once))
-    made.wait_for("eval_stop", 2)  # the first one's state is kept by then
+    made.wait_for("eval_stop")  # the state after 200 samples, the first occasion, is kept by then
     made.worker(1).kill()
     made.ended(300)
     assert made.codes == [0], made.said
     assert "verdict   pass" in made.said
     restart = next(line for line in lines(made.folder / "out") if line.key == "suite_restart")
     assert restart.metadata["lost_ms"] > 0
-    assert restart.metadata["samples_count"] >= 400
+    assert restart.metadata["samples_count"] >= 200
 
 
 @pytest.mark.soak

@@ -47,7 +47,8 @@ def split(argv: Sequence[str]) -> tuple[dict[str, str] | None, list[str]]:
         return None, words
     if launchers != {"slurm"}:
         raise unknown("launcher", ", ".join(sorted(launchers - {"slurm"})), ("slurm",))
-    _refuse_unknown(options)
+    if options:
+        _refuse_unknown(options)
     return options, [word for word in words if word not in ("-m", "--multirun")]
 
 
