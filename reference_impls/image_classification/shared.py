@@ -56,7 +56,7 @@ class Hyperparameters(Recipe):
 
     def whiten_learning_rate(self, epoch: float) -> float:
         """The factor for the whitening layer's bias, which is frozen after `whiten_bias_epochs`: 0 from there on."""
-        return max(1 - epoch / self.whiten_bias_epochs, 0.0)
+        return max(1 - epoch / self.whiten_bias_epochs, 0.0) if self.whiten_bias_epochs else 0.0
 
     def kinds_of_step(self) -> list[tuple[int, float]]:
         """An image size and an epoch for each kind of step: every size, with and without training the whitening's bias.

@@ -74,7 +74,7 @@ class Hyperparameters(Recipe):
     def learning_rate(self, step: int) -> float:
         """The factor on the learning rates in a step: 1, then falling linearly to zero."""
         left = 1 - step * self.global_batch_size / self.schedule_samples
-        return min(1.0, max(left, 0.0) / self.decay_fraction)
+        return min(1.0, max(left, 0.0) / self.decay_fraction) if self.decay_fraction else 1.0
 
 
 def initial_parameters(hyper: Hyperparameters, seed: int) -> dict[str, np.ndarray]:

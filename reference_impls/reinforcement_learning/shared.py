@@ -54,7 +54,7 @@ class Hyperparameters(Recipe):
 
     def learning_rate(self, iteration: int) -> float:
         """The learning rate of an iteration: it falls linearly over `opt_learning_rate_decay_samples`, then stays."""
-        decayed = min(iteration * self.global_batch_size / self.opt_learning_rate_decay_samples, 1.0)
+        decayed = min(iteration * self.global_batch_size / max(self.opt_learning_rate_decay_samples, 1), 1.0)
         return self.opt_base_learning_rate * (1 - decayed * (1 - self.opt_end_learning_rate))
 
 

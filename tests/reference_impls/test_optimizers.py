@@ -252,3 +252,17 @@ def test_a_warm_up_of_zero_is_none(task, name, at, rate):
     values = config.benchmark(task, "mini").hyperparameters | {name: 0}
     recipe = import_module(f"reference_impls.{task}.shared").Hyperparameters.of(values)
     assert recipe.learning_rate(*at) == rate
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "module", "name", "rate", "expected"),
+    [
+        (("image_classification", "mini"), "shared", "whiten_bias_epochs", "whiten_learning_rate", 0),
+        (("language_modeling", "pilot"), "gpt", "decay_fraction", "learning_rate", 1),
+        (("reinforcement_learning", "mini"), "shared", "opt_learning_rate_decay_samples", "learning_rate", 0.003),
+    ],
+)
+def test_a_decay_over_nothing_divides_by_nothing(benchmark, module, name, rate, expected):
+    values = config.benchmark(*benchmark).hyperparameters | {name: 0}
+    recipe = import_module(f"reference_impls.{benchmark[0]}.{module}").Hyperparameters.of(values)
+    assert getattr(recipe, rate)(0) == expected
