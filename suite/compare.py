@@ -33,7 +33,7 @@ training data, rules, hyperparameters, cadence or budget, like is held to like.
 For each figure: its mean over the runs that reached the target, and the ratio B / A with its confidence interval of
 {CONFIDENCE:.0%}, by Welch's t of the logarithm. An interval that holds 1 is noise: these runs do not show a
 difference. Fewer than {LEAST_RUNS} such runs on a side tell nothing. Where runs did not reach the target, the means
-flatter the side that lost them.
+flatter the side that lost them. Runs that share a seed ("ONE SEED") have an interval that tells nothing of other seeds.
 
 Over several comparisons stands the geometric mean of their ratios, with the interval of all runs together; one that
 holds 1 is a tie. Which benchmarks only one side holds is said.

@@ -78,14 +78,22 @@ def test_only_runs_that_reached_their_target_count_and_the_others_are_named():
 
 
 def test_a_remark_of_several_results_says_of_how_many():
-    noisy = [entry(runs=(run(at, noise="x"),)) for at in (10.0, 11.0, 12.0)]
+    noisy = [entry(runs=(run(at, noise="x", seed=int(at)),)) for at in (10.0, 11.0, 12.0)]
     (made,) = compare(noisy, [of([10, 11, 12])])
     assert made.a.reached == 3
     assert made.a.remarks == ("3 results, each 1 OF 3 RUNS", "3 results, each 1 of 1 NOISY")
 
 
+def test_runs_of_one_seed_are_named():
+    (made,) = compare([entry(runs=tuple(run(at, seed=3) for at in (10.0, 11.0, 12.0)))], [of([10, 11, 12])])
+    assert (made.a.remarks, made.b.remarks) == (("ONE SEED",), ())
+    apart = [entry(runs=(run(at, seed=3),), runs_needed=None) for at in (10.0, 11.0, 12.0)]
+    (made,) = compare(apart, [of([10, 11, 12])])
+    assert made.a.remarks == ("ONE SEED",)
+
+
 def test_energy_of_a_part_and_a_price_of_ones_own_are_named():
-    part = entry(runs=tuple(run(at, coverage=0.2) for at in (10.0, 11.0, 12.0)), own_price=True)
+    part = entry(runs=tuple(run(at, coverage=0.2, seed=int(at)) for at in (10.0, 11.0, 12.0)), own_price=True)
     (made,) = compare([part], [of([10, 11, 12])])
     assert made.a.remarks == ("3 of 3 ENERGY IN PART", "OWN PRICE")
     found = {figure.name: figure for figure in made.figures}

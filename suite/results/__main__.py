@@ -48,9 +48,9 @@ beside it), the median and the range of those that reached the target. A factor 
 mean stands beside it. An estimated energy is marked "~" and "estimated", a run that did not reach its target "NOT
 REACHED", one on a machine with other work "NOISY", an energy of less than 95 % of a run's time, or without the
 accelerators that took part, "ENERGY IN PART", a price that is not the suite's "OWN PRICE", training on a part of the
-data "0.5 OF THE DATA", samples to quality for which the reference has no points "NO REFERENCE POINTS". The page has
-filters, sorting, cost against time with the Pareto front, each run's curves, and times held to a reference system; it
-needs no network.
+data "0.5 OF THE DATA", samples to quality for which the reference has no points "NO REFERENCE POINTS", several runs
+that share a seed "ONE SEED". The page has filters, sorting, cost against time with the Pareto front, each run's curves,
+and times held to a reference system; it needs no network.
 """
 
 

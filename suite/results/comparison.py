@@ -12,7 +12,7 @@ import numpy as np
 from suite.errors import UserError
 from suite.measure.energy import ESTIMATED
 from suite.record.summary import format_cost, format_energy, format_seconds
-from suite.results.entry import Entry, currency, energy_source, multiplied, remarks, values
+from suite.results.entry import Entry, currency, energy_source, multiplied, one_seed, remarks, values
 from suite.rules.verdict import RunReview
 
 CONFIDENCE = 0.95
@@ -236,7 +236,8 @@ def _side(entries: Sequence[Entry]) -> Side:
     runs = [run for entry in entries for run in entry.runs]
     seeds, clock = (", ".join(sorted({getattr(entry, name) for entry in entries})) for name in ("seeds", "clock"))
     counted = Counter(text for entry in entries for text in (*remarks(entry), *_factor(entry)))
-    said = (text if count == 1 else f"{count} results, each {text}" for text, count in counted.items())
+    said = [text if count == 1 else f"{count} results, each {text}" for text, count in counted.items()]
+    said += [text for text in one_seed(runs) if len(entries) > 1]
     reached = sum(run.converged for run in runs)
     return Side("; ".join(systems), len(runs), reached, seeds, clock, tuple(said))
 

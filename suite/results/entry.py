@@ -261,6 +261,12 @@ def scored_by(entry: Entry) -> str:
     return mean_of(count) if count < DROPS_FROM else ""
 
 
+def one_seed(runs: Sequence[RunReview]) -> list[str]:
+    """The remark on several runs that share their seed, whose spread tells nothing of how other seeds would do."""
+    shared = len(runs) > 1 and len({run.seed for run in runs}) == 1 and runs[0].seed is not None
+    return ["ONE SEED"] if shared else []
+
+
 def remarks(entry: Entry) -> list[str]:
     """The remarks that go with any figure of the result. Whether an energy is estimated is shown with the energy."""
     count = len(entry.runs)
@@ -269,6 +275,7 @@ def remarks(entry: Entry) -> list[str]:
     made += ["NO SCORE"] if entry.seconds is None else []
     made += [f"{count} OF {entry.runs_needed} RUNS"] if entry.short else []
     made += ["NO REFERENCE POINTS"] if entry.unheld else []
+    made += one_seed(entry.runs)
     made += [f"{entry.noisy} of {count} NOISY"] if entry.noisy else []
     made += [f"{entry.partial} of {count} ENERGY IN PART"] if entry.partial else []
     made += [f"{entry.part:g} OF THE DATA"] if entry.part is not None else []

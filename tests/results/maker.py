@@ -26,7 +26,7 @@ HOSTILE = [
 
 
 def run(seconds: float | None = 10.0, reached: bool = True, **changes: Any) -> RunReview:
-    """A run that reached its target; `changes` are other values of its fields."""
+    """A run that reached its target, with a seed by its time; `changes` are other values of its fields."""
     points = tuple(Point(float(at), 100 * at, 0.1 * at) for at in range(1, 6))
     summary = Summary(
         quality=0.99,
@@ -37,7 +37,8 @@ def run(seconds: float | None = 10.0, reached: bool = True, **changes: Any) -> R
         joules=None if seconds is None else 100 * seconds,
         energy_source="nvml",
     )
-    made = RunReview("results/box/run_1/log.txt", "pass", reached, [], summary, 1, History(points=points))
+    seed, history = round(1000 * (seconds or 1)), History(points=points)
+    made = RunReview("results/box/run_1/log.txt", "pass", reached, [], summary, seed, history)
     of_run = {name: value for name, value in changes.items() if hasattr(made, name)}
     claims = {name: value for name, value in changes.items() if name not in of_run}
     return replace(made, **of_run, summary=replace(summary, **claims))
