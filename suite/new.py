@@ -21,6 +21,7 @@ from suite.errors import UserError, command, one_of, shown, split_options
 from suite.harness import contestant, loading
 from suite.harness.implementation import frameworks
 from suite.record.system import CODE
+from suite.store import packages
 from suite.store.arrays import array_sha256
 from suite.store.disk import write_text
 from suite.store.task import load_task
@@ -123,6 +124,11 @@ def _task(name: str) -> None:
             raise UserError(
                 f"task={name} is there already, {place}: nothing is overwritten; implementation=PATH begins code for it"
             )
+    if name in packages.extras():
+        raise UserError(
+            f"task={name} has the name of one of the suite's extras, whose packages would count as the task's: "
+            "take another name"
+        )
     try:
         blocks = dict(_BLOCK.findall(EXAMPLE.read_text()))
     except OSError as error:

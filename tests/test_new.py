@@ -98,6 +98,7 @@ REFUSED = {
     "task=translation": "task=translation is there already, conf/task/translation.yaml: nothing is overwritten",
     "task=Chess": "task=Chess is no name of small letters",
     "task=../chess": "is no name of small letters",
+    "task=torch": "task=torch has the name of one of the suite's extras",
     "task=chess framework=torch": "framework= is of an implementation",
     "implementation=ours tsk=translation": "unknown option 'tsk': did you mean 'task'?",
     "ours": "ours is not of the form option=value",
