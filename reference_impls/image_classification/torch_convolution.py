@@ -1,20 +1,19 @@
-"""A 3x3 convolution whose weight's gradient is quick on CPUs with AMX too.
+"""A 3x3 convolution that trains quickly on CPUs with AMX too, where its images are only a few pixels wide.
 
-There oneDNN 3.10.2 (in PyTorch 2.11) takes up to ten times as long, for 256 channels in bf16, as nine matrix products,
-one for each place of the kernel. docs/implementations.md tells what that means for a step.
+There, for 256 channels in bf16, oneDNN 3.10.2 (in PyTorch 2.11) takes 2.5 to 7 times as long for the weight's gradient
+as where several images of 7 to 2 pixels stand side by side, some `COLUMNS` in all, with columns of zeros between them.
+docs/implementations.md tells what that means for a step.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.grad import conv2d_input
 
 AMX = bool(torch.cpu.get_capabilities().get("amx_bf16"))
-CHANNELS = 256  # from this many on the products are quicker; with 64 they take longer
+CHANNELS = 256  # from this many on it pays; with 64 it does not
+COLUMNS = 32
 
 
 class Conv2d(nn.Conv2d):
@@ -22,42 +21,28 @@ class Conv2d(nn.Conv2d):
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__(inputs, width, 3, padding=1, bias=False)
-        self.by_products = AMX and inputs >= CHANNELS
+        self.joins_images = AMX and inputs >= CHANNELS
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[B, inputs, H, W] to [B, width, H, W]."""
-        if self.by_products and x.device.type == "cpu" and x.dtype == torch.bfloat16:
-            convolved: torch.Tensor = Convolution.apply(x, self.weight.to(x.dtype))  # type: ignore[no-untyped-call]
-            return convolved
+        count = COLUMNS // (x.shape[3] + 1)
+        in_bf16 = x.device.type == "cpu" and x.dtype == torch.bfloat16
+        if self.joins_images and in_bf16 and torch.is_grad_enabled() and count > 1:
+            return apart(super().forward(side_by_side(x, count)), count, len(x))
         return super().forward(x)
 
 
-class Convolution(torch.autograd.Function):
-    """The convolution of x [B, C, H, W] with a weight [O, C, 3, 3]."""
+def side_by_side(images: torch.Tensor, count: int) -> torch.Tensor:
+    """Images [B, C, H, W] as [B / `count`, C, H, `count` (W + 1)], each followed by a column of zeros.
 
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        """[B, O, H, W]."""
-        ctx.save_for_backward(x, weight)
-        return F.conv2d(x, weight, padding=1)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The gradients of x and of the weight."""
-        x, weight = ctx.saved_tensors
-        (gradient,) = gradients
-        by_input = conv2d_input(x.shape, weight, gradient, padding=1)  # type: ignore[no-untyped-call]
-        return by_input, by_weight(x, gradient)
+    Where `count` does not divide B, images of zeros fill up the last.
+    """
+    padded = F.pad(images.permute(0, 2, 3, 1), (0, 0, 0, 1, 0, 0, 0, -len(images) % count))
+    return padded.view(-1, count, *padded.shape[1:]).transpose(1, 2).flatten(2, 3).permute(0, 3, 1, 2)
 
 
-def by_weight(x: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """The weight's gradient [O, C, 3, 3], from x [B, C, H, W] and the output's gradient [B, O, H, W]."""
-    (_, channels, height, width), outputs = x.shape, gradient.shape[1]
-    padded = F.pad(x.permute(0, 2, 3, 1), (0, 0, 1, 1, 1, 1))
-    by_output = gradient.permute(0, 2, 3, 1).reshape(-1, outputs).T
-    found = x.new_empty(outputs, 3, 3, channels)
-    for row in range(3):
-        for column in range(3):
-            seen = padded[:, row : row + height, column : column + width]
-            found[:, row, column] = by_output @ seen.reshape(-1, channels)
-    return found.permute(0, 3, 1, 2)
+def apart(wide: torch.Tensor, count: int, batch: int) -> torch.Tensor:
+    """The images [`batch`, C, H, W] that stand side by side in `wide`."""
+    groups, channels, height, width = wide.shape
+    images = wide.permute(0, 2, 3, 1).reshape(groups, height, count, width // count, channels)[:, :, :, :-1]
+    return images.transpose(1, 2).flatten(0, 1)[:batch].permute(0, 3, 1, 2)

@@ -168,15 +168,19 @@ def test_batch_norm_has_ones_where_it_has_no_scale():
     assert not any(name.endswith("norm1.weight") for name in made.state_dict())
 
 
-@pytest.mark.parametrize(("channels", "side"), [(8, 1), (8, 2), (16, 5)])
-def test_nine_products_are_the_gradient_of_a_convolution(channels, side):
+@pytest.mark.parametrize(("batch", "side", "count"), [(8, 7, 4), (5, 3, 8), (7, 1, 3)])
+def test_images_side_by_side_do_not_see_each_other(batch, side, count):
     torch = pytest.importorskip("torch")
-    from reference_impls.image_classification.torch_convolution import Convolution
+    from reference_impls.image_classification.torch_convolution import apart, side_by_side
 
-    x, weight = torch.randn(3, channels, side, side), torch.randn(2 * channels, channels, 3, 3)
-    given = (x.double().requires_grad_(), weight.double().requires_grad_())
-    assert torch.autograd.gradcheck(Convolution.apply, given)
-    assert torch.equal(Convolution.apply(*given), torch.nn.functional.conv2d(*given, padding=1))
+    images = torch.randn(batch, 4, side, side, dtype=torch.float64, requires_grad=True)
+    convolution = torch.nn.Conv2d(4, 6, 3, padding=1, bias=False).double()
+    given = torch.randn(batch, 6, side, side, dtype=torch.float64)
+    found = []
+    for convolve in (convolution, lambda x: apart(convolution(side_by_side(x, count)), count, batch)):
+        convolved = convolve(images)
+        found.append((convolved, *torch.autograd.grad(convolved, (images, convolution.weight), given)))
+    torch.testing.assert_close(*found)
 
 
 def test_a_wide_convolution_in_bf16_has_the_same_gradient_either_way():
@@ -184,9 +188,9 @@ def test_a_wide_convolution_in_bf16_has_the_same_gradient_either_way():
     from reference_impls.image_classification.torch_convolution import AMX, CHANNELS, Conv2d
 
     convolution, x = Conv2d(CHANNELS, 16), torch.randn(4, CHANNELS, 3, 3).bfloat16()
-    assert (convolution.by_products, Conv2d(CHANNELS // 2, 16).by_products) == (AMX, False)
+    assert (convolution.joins_images, Conv2d(CHANNELS // 2, 16).joins_images) == (AMX, False)
     gradients, makers = [], []
-    for convolution.by_products in (True, False):
+    for convolution.joins_images in (True, False):
         convolution.zero_grad()
         with torch.autocast("cpu", torch.bfloat16):
             made = convolution(x)
