@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.store.disk import alone, partial
 
 LOCK = ".lock"
+_OF_SEVERAL = re.compile(r"run_\d+")
 
 
 def configs(out: Path) -> tuple[Path, Path]:
@@ -26,11 +28,14 @@ def has_run(out: Path) -> bool:
 def used(out: Path, resume: str) -> str | None:
     """Why no run can begin in `out`; None if it is new or holds only what a command left before its run began.
 
-    `resume` holds the options that resume a run there. Within another run's evidence, it would count as a part of it.
+    `resume` holds the options that resume a run there. Within another run's evidence, or named as one of several runs,
+    it would count as a part of another result.
     """
     try:
         if around := next(filter(_evidence, out.absolute().parents), None):
             return f"out={out} lies within {around}, the evidence of another command: choose another out="
+        if _OF_SEVERAL.fullmatch(name := out.absolute().name):
+            return f"out={out}: {name} is what runs=N calls a run of several, not a result: choose another out="
         if not out.exists() or not any(map(_counts, out.iterdir())):
             return None
         mend = f", or go on with {resume}" if has_run(out) else ""

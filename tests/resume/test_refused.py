@@ -37,6 +37,12 @@ def test_refuses_a_folder_within_the_evidence_of_another_command(ended, tmp_path
         assert f"out={out} lies within {tmp_path / around}, the evidence" in refused(tmp_path, *RUN, f"out={out}")
 
 
+def test_refuses_the_name_of_one_of_several_runs(tmp_path):
+    said = refused(tmp_path, *RUN, "out=mine/run_1")
+    assert "out=mine/run_1: run_1 is what runs=N calls a run of several, not a result: choose another out=\n" in said
+    assert not (tmp_path / "mine").exists()
+
+
 @pytest.mark.parametrize(
     "late",
     [
