@@ -227,9 +227,8 @@ class TensorFlowLanguageModel(TensorFlowTrainer[Hyperparameters, Batch]):
     def warm_up(self) -> None:
         """Trace and compile steps and evaluations, on a made-up text."""
         tokens = made_up_text(self.hyper, len(self.data["vocabulary"]))
-        for _ in range(2):
-            self.train_step(next(Batches(tokens, self.hyper, 0).iterate(0)))
-            self.read_segments(self.made_segments({"test_tokens": tokens}))
+        self.train_step(next(Batches(tokens, self.hyper, 0).iterate(0)))
+        self.read_segments(self.made_segments({"test_tokens": tokens}))
 
 
 def build(

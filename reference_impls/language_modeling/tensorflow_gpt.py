@@ -227,10 +227,9 @@ class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
         with tf.device(self.device):
             words = tf.constant(made[: self.at_once, :-1])
             audited, places = map(tf.constant, made_up_audit(self.hyper, self.data))
-            for _ in range(2):
-                self.train_step(made)
-                self.evaluate(words, words)
-                self.distributions(audited, places)
+            self.train_step(made)
+            self.evaluate(words, words)
+            self.distributions(audited, places)
 
 
 def build(
