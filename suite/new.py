@@ -124,11 +124,7 @@ def _task(name: str) -> None:
             raise UserError(
                 f"task={name} is there already, {place}: nothing is overwritten; implementation=PATH begins code for it"
             )
-    if name in packages.extras():
-        raise UserError(
-            f"task={name} has the name of one of the suite's extras, whose packages would count as the task's: "
-            "take another name"
-        )
+    packages.require(name)  # an extra of this name may be there before the task
     try:
         blocks = dict(_BLOCK.findall(EXAMPLE.read_text()))
     except OSError as error:

@@ -13,6 +13,7 @@ from suite.harness import contestant
 from suite.harness.declared import by_reference
 from suite.harness.implementation import frameworks
 from suite.new import main
+from tests import distributions
 
 WRITTEN = [(task, framework) for task in config.names("task") for framework in frameworks(task)]
 
@@ -98,7 +99,6 @@ REFUSED = {
     "task=translation": "task=translation is there already, conf/task/translation.yaml: nothing is overwritten",
     "task=Chess": "task=Chess is no name of small letters",
     "task=../chess": "is no name of small letters",
-    "task=torch": "task=torch has the name of one of the suite's extras",
     "task=chess framework=torch": "framework= is of an implementation",
     "implementation=ours tsk=translation": "unknown option 'tsk': did you mean 'task'?",
     "ours": "ours is not of the form option=value",
@@ -118,6 +118,16 @@ def test_a_mistake_is_named_and_nothing_is_written(words, tmp_path, monkeypatch)
     assert {path.name for path in tmp_path.iterdir()} <= {"there", "suite"}
     assert [path.name for path in (tmp_path / "there").iterdir()] == ["mine.py"]
     assert not (folder.CONF.parent / "suite/ours").exists()
+
+
+def test_a_task_whose_extra_lacks_a_package_is_not_written(without_tasks, monkeypatch):
+    site = without_tasks / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(site)
+    distributions.install(site, "time-to-accuracy", chess=["a-board"])
+    with pytest.raises(UserError, match=r"chess needs a-board: pip install"):
+        main(["task=chess"])
+    assert not list(without_tasks.rglob("chess*"))
 
 
 def test_a_task_passes_its_check(without_tasks, capsys):

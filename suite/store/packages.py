@@ -58,15 +58,6 @@ def require(task: str, framework: Framework | None = None) -> None:
         raise UserError(problem)
 
 
-def extras() -> set[str]:
-    """The names of the installed distribution's extras, with underscores, as tasks have them."""
-    try:
-        named = metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or []
-    except metadata.PackageNotFoundError:
-        return set()
-    return {name.replace("-", "_") for name in named}
-
-
 def imported(name: str, task: str, framework: Framework | None = None) -> ModuleType:
     """Import the suite's own module of this name. Raises UserError if it needs a package that is missing.
 
