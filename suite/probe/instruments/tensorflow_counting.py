@@ -77,7 +77,7 @@ def apart() -> Iterator[None]:
         return made
 
     def joined_call(self: Any, *args: Any, **keywords: Any) -> Any:
-        if self in MADE_APART and tf.inside_function():
+        if (self in MADE_APART or self._jit_compile) and tf.inside_function():
             return py_func_from_autograph(self.python_function)(*args, **keywords)
         return called(self, *args, **keywords)
 
