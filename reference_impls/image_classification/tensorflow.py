@@ -30,7 +30,7 @@ from reference_impls.image_classification.tensorflow_resnet import build as buil
 from reference_impls.kept import Kept
 from reference_impls.shares import part, require, share
 from reference_impls.tensorflow_optimizers import SGD, GradScaler, Muon
-from reference_impls.tensorflow_shared import TensorFlowTrainer, device_name, dtype, policy
+from reference_impls.tensorflow_shared import TensorFlowTrainer, device_name, dtype
 from reference_impls.tensorflow_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
@@ -98,7 +98,7 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         decay = hyper.opt_weight_decay * hyper.global_batch_size
         of_bias, of_head = decay / hyper.bias_learning_rate, decay / hyper.head_learning_rate
         with tf.device(self.device):
-            self.model = Network(shape[-1], hyper, self.workers, policy(device))
+            self.model = Network(shape[-1], hyper, self.workers, device)
             self.model(tf.zeros((1, *shape[1:])), training=False)
             named = {v.path: v for v in self.model.trainable_variables}
             self.muon = Muon(
@@ -125,8 +125,7 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         self.graph_step = tf.function(self._step, jit_compile=self.on_gpu and alone, autograph=False)
         # Uncompiled, with several workers, a convolution was given another's input (TensorFlow 2.21, an AVX-512 CPU)
         self.compiled = self.on_gpu or self.workers.size > 1
-        several = tf.TensorSpec((EVAL_BATCH if self.compiled else None, *shape[1:]), self.dtype)
-        self.batch_logits = tf.function(self._batch_logits, [several], jit_compile=self.compiled, autograph=False)
+        self.batch_logits = tf.function(self._batch_logits, jit_compile=self.compiled, autograph=False)
         parameters = initial_parameters(hyper, shape[-1], CLASSES, seed)
         self.load_state_dict({**parameters, "step": np.array(0)})
 
@@ -239,6 +238,9 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         for size, epoch in self.hyper.kinds_of_step():
             self.train_step(Draw(np.zeros((4, self.hyper.global_batch_size), np.int32), size, epoch))
         self.logits(self.images(np.zeros((EVAL_BATCH, *self.training_images.shape[1:]), np.uint8)))
+        if not self.compiled:  # for the last batch, of as many images as are left
+            few = tf.TensorSpec((None, *self.training_images.shape[1:]), self.dtype)
+            self.batch_logits.get_concrete_function(few)
         self.unsure(np.zeros(1, np.float32))
 
 

@@ -8,8 +8,11 @@ import keras
 import tensorflow as tf
 
 from reference_impls.image_classification.shared import CLASSES, EPSILON, Hyperparameters
-from reference_impls.tensorflow_shared import Conv2D, gelu
+from reference_impls.image_classification.tensorflow_convolution import Conv2D
+from reference_impls.tensorflow_shared import Conv2D as BiasedConv2D
+from reference_impls.tensorflow_shared import gelu, policy
 from reference_impls.tensorflow_workers import Workers, batch_norm
+from suite.harness.implementation import Device
 
 
 class BatchNorm(keras.layers.Layer):
@@ -50,29 +53,30 @@ class BatchNorm(keras.layers.Layer):
 class Block(keras.layers.Layer):
     """Two 3x3 convolutions, the first of which halves the side."""
 
-    def __init__(self, width: int, momentum: float, workers: Workers, dtype: keras.DTypePolicy, **options: Any) -> None:
-        super().__init__(dtype=dtype, **options)
-        convolution = {"filters": width, "kernel_size": 3, "padding": "same", "use_bias": False, "dtype": dtype}
-        self.conv1 = keras.layers.Conv2D(**convolution, name="conv1")
+    def __init__(self, width: int, momentum: float, workers: Workers, on_cpu: bool, **options: Any) -> None:
+        super().__init__(**options)
+        dtype = self.dtype_policy
+        self.conv1 = Conv2D(width, on_cpu, name="conv1", dtype=dtype)
         self.norm1 = BatchNorm(momentum, workers, name="norm1", dtype=dtype)
-        self.conv2 = keras.layers.Conv2D(**convolution, name="conv2")
+        self.conv2 = Conv2D(width, on_cpu, name="conv2", dtype=dtype)
         self.norm2 = BatchNorm(momentum, workers, name="norm2", dtype=dtype)
 
     def call(self, x: tf.Tensor, training: bool) -> tf.Tensor:
         """[B, S, S, inputs] to [B, S // 2, S // 2, width]."""
-        x = tf.nn.max_pool2d(self.conv1(x), 2, 2, "VALID")
+        x = tf.nn.max_pool2d(self.conv1(x, training=training), 2, 2, "VALID")
         x = gelu(self.norm1(x, training=training))
-        return gelu(self.norm2(self.conv2(x), training=training))
+        return gelu(self.norm2(self.conv2(x, training=training), training=training))
 
 
 class Network(keras.Model):
     """Whitening, blocks, maximum over positions, head."""
 
-    def __init__(self, channels: int, hyper: Hyperparameters, workers: Workers, dtype: keras.DTypePolicy) -> None:
+    def __init__(self, channels: int, hyper: Hyperparameters, workers: Workers, device: Device) -> None:
+        dtype, on_cpu = policy(device), device.kind == "cpu"
         super().__init__(name="network", dtype=dtype)
-        self.whiten = Conv2D(8 * channels, 2, name="whiten", dtype=dtype)
+        self.whiten = BiasedConv2D(8 * channels, 2, name="whiten", dtype=dtype)
         self.blocks = [
-            Block(width, hyper.norm_momentum, workers, dtype, name=f"blocks.{i}")
+            Block(width, hyper.norm_momentum, workers, on_cpu, name=f"blocks.{i}", dtype=dtype)
             for i, width in enumerate(hyper.widths)
         ]
         self.head = keras.layers.Dense(CLASSES, use_bias=False, name="head", dtype=dtype)

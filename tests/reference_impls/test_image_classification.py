@@ -166,36 +166,3 @@ def test_batch_norm_has_ones_where_it_has_no_scale():
     norms = [each for each in made.model.modules() if isinstance(each, torch.nn.BatchNorm2d)]
     assert all(each.bias.requires_grad and torch.equal(each.weight, torch.ones_like(each.bias)) for each in norms)
     assert not any(name.endswith("norm1.weight") for name in made.state_dict())
-
-
-@pytest.mark.parametrize(("batch", "side", "count"), [(8, 7, 4), (5, 3, 8), (7, 1, 3)])
-def test_images_side_by_side_do_not_see_each_other(batch, side, count):
-    torch = pytest.importorskip("torch")
-    from reference_impls.image_classification.torch_convolution import apart, side_by_side
-
-    images = torch.randn(batch, 4, side, side, dtype=torch.float64, requires_grad=True)
-    convolution = torch.nn.Conv2d(4, 6, 3, padding=1, bias=False).double()
-    given = torch.randn(batch, 6, side, side, dtype=torch.float64)
-    found = []
-    for convolve in (convolution, lambda x: apart(convolution(side_by_side(x, count)), count, batch)):
-        convolved = convolve(images)
-        found.append((convolved, *torch.autograd.grad(convolved, (images, convolution.weight), given)))
-    torch.testing.assert_close(*found)
-
-
-def test_a_wide_convolution_in_bf16_has_the_same_gradient_either_way():
-    torch = pytest.importorskip("torch")
-    from reference_impls.image_classification.torch_convolution import AMX, CHANNELS, Conv2d
-
-    convolution, x = Conv2d(CHANNELS, 16), torch.randn(4, CHANNELS, 3, 3).bfloat16()
-    assert (convolution.joins_images, Conv2d(CHANNELS // 2, 16).joins_images) == (AMX, False)
-    gradients, makers = [], []
-    for convolution.joins_images in (True, False):
-        convolution.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16):
-            made = convolution(x)
-        made.square().sum().backward()
-        gradients.append(convolution.weight.grad)
-        makers.append(made.grad_fn.name())
-    assert makers[0] != makers[1]
-    assert (gradients[0] - gradients[1]).norm() < 0.01 * gradients[1].norm()
