@@ -26,6 +26,7 @@ from suite.store.task import Arrays, Task, check_metric, draws, for_run, load_ta
 REASONS = {"target": keys.SUCCESS} | dict.fromkeys(("budget", "diverged", "refused", "interrupt"), keys.ABORTED)
 
 _AS_WRITTEN = "submit the log as the suite wrote it"
+_OWN_BUDGET = "train with the benchmark's own budget: leave out budget_samples="
 _PREDICT = "submit the predictions that the suite wrote"
 
 
@@ -119,10 +120,10 @@ def within_budget(run: Evidence) -> Iterator[Finding]:
         return
     limit = benchmark.budget_samples + batch_size(run, benchmark) - 1
     if samples > limit:
-        yield Finding(LOG, stop.number, f"at most {limit} samples", samples, "stop when the budget ends")
+        yield Finding(LOG, stop.number, f"at most {limit} samples", samples, _OWN_BUDGET)
     if stop.metadata.get("reason") == "budget" and samples < benchmark.budget_samples:
         expected = f"{benchmark.budget_samples} samples at the end of the budget"
-        yield Finding(LOG, stop.number, expected, samples, _AS_WRITTEN)
+        yield Finding(LOG, stop.number, expected, samples, _OWN_BUDGET)
 
 
 @RUN.rule("quality.5")
