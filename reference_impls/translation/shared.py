@@ -13,6 +13,7 @@ import numpy as np
 
 from reference_impls.recipe import Recipe
 from reference_impls.shares import steps
+from suite.errors import UserError
 from tasks.translation.subwords import END, PAD
 
 INIT_STREAM = 1_000_001  # a random stream apart from those of the epochs
@@ -112,9 +113,14 @@ def positions(length: int, width: int) -> np.ndarray:
 
 
 def padded(subwords: np.ndarray) -> np.ndarray:
-    """Sentences that follow one another, each ended by END, as rows int32 [N, L], padded with PAD."""
+    """Sentences that follow one another, each ended by END, as rows int32 [N, L], padded with PAD.
+
+    Raises UserError for a sentence of more than POSITIONS subwords.
+    """
     ends = np.flatnonzero(subwords == END) + 1
     lengths = np.diff(ends, prepend=0)
+    if max(lengths) > POSITIONS:
+        raise UserError(f"a sentence has {max(lengths)} subwords; the reference takes {POSITIONS} at most")
     filled = np.full((len(lengths), -(-max(lengths) // BUCKETS[-1]) * BUCKETS[-1]), PAD, np.int32)
     filled[np.arange(filled.shape[1]) < lengths[:, None]] = subwords
     return filled

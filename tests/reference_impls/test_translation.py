@@ -5,8 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from reference_impls.translation.shared import BUCKETS, Batches, Hyperparameters, lengths, padded
+from reference_impls.translation.shared import BUCKETS, POSITIONS, Batches, Hyperparameters, lengths, padded
 from suite import config
+from suite.errors import UserError
 from suite.harness.contract import evaluation_data, training_data
 from suite.harness.implementation import Device
 from tasks.translation.subwords import END, PAD
@@ -93,6 +94,13 @@ def test_padding_follows_the_last_subword(data):
     assert all(
         row[length - 1] == END and not row[length:].any() for row, length in zip(rows, lengths(rows), strict=True)
     )
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_sentence_of_too_many_subwords_is_told(framework, data, tiny):
+    sentence = np.append(np.full(POSITIONS, END + 1, data["test_source"].dtype), END)
+    with pytest.raises(UserError, match=f"a sentence has {POSITIONS + 1} subwords; the reference takes {POSITIONS}"):
+        tiny[framework].predict({**evaluation_data(data), "test_source": sentence})
 
 
 def test_the_learning_rate_rises_then_falls_to_zero():
