@@ -122,7 +122,8 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         alone = self.workers.size == 1  # XLA cannot send
         # With several workers, compiled apart from the step: uncompiled, TensorFlow gathers bytes only on the host
         self.seen = tf.function(partial(seen, hyper=hyper), jit_compile=self.on_gpu, autograph=False)
-        self.graph_step = tf.function(self._step, jit_compile=self.on_gpu and alone, autograph=False)
+        # `partial`: TensorFlow counts how often it traces a method of any object, and would warn in a second run
+        self.graph_step = tf.function(partial(self._step), jit_compile=self.on_gpu and alone, autograph=False)
         # Uncompiled, with several workers, a convolution was given another's input (TensorFlow 2.21, an AVX-512 CPU)
         self.compiled = self.on_gpu or self.workers.size > 1
         self.batch_logits = tf.function(self._batch_logits, jit_compile=self.compiled, autograph=False)

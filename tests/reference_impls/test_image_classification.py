@@ -1,5 +1,6 @@
 """What is peculiar to image classification: what a step sees of its images, whitening, and shifted views."""
 
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -166,3 +167,14 @@ def test_batch_norm_has_ones_where_it_has_no_scale():
     norms = [each for each in made.model.modules() if isinstance(each, torch.nn.BatchNorm2d)]
     assert all(each.bias.requires_grad and torch.equal(each.weight, torch.ones_like(each.bias)) for each in norms)
     assert not any(name.endswith("norm1.weight") for name in made.state_dict())
+
+
+def test_tensorflow_warns_of_no_retracing_in_a_second_run(monkeypatch):
+    tf = pytest.importorskip("tensorflow")
+    case, told = BY_ID["image_classification-small"], []
+    case = replace(case, changes=case.changes | {"epoch_sizes": [20, 24, 28, 32]})
+    monkeypatch.setattr(tf.get_logger(), "handle", told.append)
+    for _ in range(2):
+        made = build(case, "tensorflow")
+        made.train_until(20 * made.hyper.global_batch_size)
+    assert told == []
