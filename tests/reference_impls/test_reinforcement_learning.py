@@ -218,6 +218,24 @@ def test_a_batch_that_they_do_not_divide_is_one_line(name):
         recipe("mini", **{name: 24})
 
 
+def test_torch_updates_on_one_thread_and_leaves_the_others_their_threads(monkeypatch):
+    torch = pytest.importorskip("torch")
+    made = build(BY_ID["reinforcement_learning-mini"], "torch")
+    before, within, loss_of = torch.get_num_threads(), set(), made.loss_of
+
+    def loss(*minibatch):
+        within.add(torch.get_num_threads())
+        return loss_of(*minibatch)
+
+    try:
+        torch.set_num_threads(2)
+        monkeypatch.setattr(made, "loss_of", loss)
+        made.train_until(1)
+        assert (within, torch.get_num_threads()) == ({1}, 2)
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_the_step_of_torch_is_traced_whole():
     import torch
 
