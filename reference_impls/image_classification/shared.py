@@ -12,14 +12,12 @@ import numpy as np
 
 from reference_impls.recipe import Recipe
 from reference_impls.shares import steps
-from suite.measure.processor import processor
 
 CENTRE, SPREAD = 120.0, 64.0  # of CIFAR-10's bytes; a fixed affine map, not a statistic of the training data
 CLASSES = 10
 WHITEN_IMAGES = 5000
 WHITEN_EPSILON = 5e-4
 EPSILON = 1e-5  # of batch normalisation
-AMX = "amx_bf16" in processor()[2]
 _INIT_STREAM, _FLIP_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
 
 

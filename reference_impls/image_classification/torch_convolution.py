@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from reference_impls.image_classification.shared import AMX
-
+AMX = bool(torch.cpu.get_capabilities().get("amx_bf16"))
 CHANNELS = 256  # from this many on it pays; with 64 it does not
 COLUMNS = 32
 

@@ -59,8 +59,7 @@ def test_a_wide_convolution_in_bf16_has_the_same_gradient_either_way_in_torch():
 
 def test_a_wide_convolution_in_bf16_has_the_same_gradient_either_way_in_tensorflow():
     tf = pytest.importorskip("tensorflow")
-    from reference_impls.image_classification.shared import AMX
-    from reference_impls.image_classification.tensorflow_convolution import CHANNELS, Conv2D
+    from reference_impls.image_classification.tensorflow_convolution import AMX, CHANNELS, Conv2D
 
     convolution, x = Conv2D(16, on_cpu=True, dtype="mixed_bfloat16"), tf.random.normal((4, 3, 3, CHANNELS))
     assert convolution.joins_images == AMX
