@@ -126,7 +126,7 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         self.graph_step = tf.function(partial(self._step), jit_compile=self.on_gpu and alone, autograph=False)
         # Uncompiled, with several workers, a convolution was given another's input (TensorFlow 2.21, an AVX-512 CPU)
         self.compiled = self.on_gpu or self.workers.size > 1
-        self.batch_logits = tf.function(self._batch_logits, jit_compile=self.compiled, autograph=False)
+        self.batch_logits = tf.function(partial(self._batch_logits), jit_compile=self.compiled, autograph=False)
         parameters = initial_parameters(hyper, shape[-1], CLASSES, seed)
         self.load_state_dict({**parameters, "step": np.array(0)})
 

@@ -173,7 +173,7 @@ def test_tensorflow_warns_of_no_retracing_in_a_second_run(monkeypatch):
     tf = pytest.importorskip("tensorflow")
     case, told = BY_ID["image_classification-small"], []
     case = replace(case, changes=case.changes | {"epoch_sizes": [20, 24, 28, 32]})
-    monkeypatch.setattr(tf.get_logger(), "handle", told.append)
+    monkeypatch.setattr(tf.get_logger(), "handle", lambda record: told.append(record.getMessage()))
     for _ in range(2):
         made = build(case, "tensorflow")
         made.train_until(20 * made.hyper.global_batch_size)
