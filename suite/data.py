@@ -76,16 +76,12 @@ def _share(text: str) -> float:
         ) from None
 
 
-def _all() -> list[Benchmark]:
-    return [benchmark for task in config.names("task") for benchmark in _benchmarks(task)]
-
-
 def ls(selected: list[Benchmark], data_dir: str | None) -> int:
     """Print each dataset: in a table on a terminal, with citations if there is room, else as tab-separated values."""
     root = files.root(data_dir)
     heads = ["benchmark", "dataset", "licence", "size", "state", "citation"]
     rows = []
-    for benchmark in selected or _all():
+    for benchmark in selected or config.benchmarks():
         dataset = benchmark.dataset
         found = files.status(dataset, root, "size")
         size = f"{dataset.bytes / 1e6:.1f} MB" if found else "0"
@@ -122,7 +118,7 @@ def verify(selected: list[Benchmark], data_dir: str | None) -> int:
     """Verify every file; return 1 if there is a fault. Without a selection, datasets not fetched are no fault."""
     root = files.root(data_dir)
     faulty = False
-    for benchmark in selected or _all():
+    for benchmark in selected or config.benchmarks():
         expected = len(benchmark.dataset.members)
         faults = files.faults(benchmark.dataset, root, "sha256")
         if not expected:

@@ -141,8 +141,7 @@ def _show_sums(console: Console, found: Sequence[AllReduce], workers: int) -> No
 def _benchmarks(root: Path) -> Iterator[Row]:
     for task in config.names("task"):
         states = [_packages(task, framework) for framework in _frameworks()]
-        for scale in config.scales(task):
-            benchmark = config.benchmark(task, scale)
+        for benchmark in config.benchmarks(task):
             yield benchmark.name, benchmark.title, _data(benchmark.dataset, root), *states
 
 
@@ -151,11 +150,9 @@ def _forecasts(found: Machine) -> Iterator[Row]:
     from suite.forecast import roughly  # where it is asked for: it imports the probe
 
     system = systems.resolve(config.system(systems.AUTO), found)
-    for task in config.names("task"):
-        for scale in config.scales(task):
-            benchmark = config.benchmark(task, scale)
-            precision = systems.precision_of(system, found, benchmark)
-            yield benchmark.name, roughly.line(benchmark, system, found, precision, "")
+    for benchmark in config.benchmarks():
+        precision = systems.precision_of(system, found, benchmark)
+        yield benchmark.name, roughly.line(benchmark, system, found, precision, "")
 
 
 def _packages(task: str, framework: Framework) -> str:
@@ -193,13 +190,11 @@ def _missing(data_dir: str | None, counters: Sequence[float | None], machine: Ma
             "AMD SMI, which finds accelerators",
             "pip install amdsmi==VERSION, that of ROCm, 6.4 or newer: cat /opt/rocm/.info/version",
         )
-    for task in config.names("task"):
-        for scale in config.scales(task):
-            benchmark = config.benchmark(task, scale)
-            if need := files.missing_bytes(benchmark.dataset, root):
-                enough = need <= files.free_bytes(root)
-                room = "" if enough else f", with {need / 1e9:.1f} GB free on its disk: data_dir=FOLDER"
-                yield f"data of {benchmark.name}", f"{files.fetching(benchmark.name, data_dir)}{room}"
+    for benchmark in config.benchmarks():
+        if need := files.missing_bytes(benchmark.dataset, root):
+            enough = need <= files.free_bytes(root)
+            room = "" if enough else f", with {need / 1e9:.1f} GB free on its disk: data_dir=FOLDER"
+            yield f"data of {benchmark.name}", f"{files.fetching(benchmark.name, data_dir)}{room}"
     if counters[1] is None and RAPL.exists() and not os.access(RAPL, os.R_OK):
         yield "leave to read the CPU's energy counters", "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"
 

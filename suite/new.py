@@ -20,7 +20,7 @@ from suite.config.folder import ROOT
 from suite.errors import UserError, command, one_of, shown, split_options
 from suite.harness import contestant, loading
 from suite.harness.implementation import frameworks
-from suite.record.system import CODE
+from suite.record.git import CHECKOUT
 from suite.store import packages
 from suite.store.arrays import array_sha256
 from suite.store.disk import write_text
@@ -101,7 +101,7 @@ def _is_imported(name: str, path: Path) -> bool:
     elsewhere = [each for each in sys.path if Path(each).resolve() not in (ROOT, Path.cwd())]
     found = (each.find_spec(name, elsewhere if each is PathFinder else None) for each in sys.meta_path)
     others = (each for each in found if each and str(path) not in (each.submodule_search_locations or ()))
-    return name in (*sys.stdlib_module_names, *CODE) or path.with_suffix(".py").exists() or any(others)
+    return name in (*sys.stdlib_module_names, *CHECKOUT) or path.with_suffix(".py").exists() or any(others)
 
 
 def _renamed(name: str, framework: str) -> str:

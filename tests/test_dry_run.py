@@ -66,8 +66,8 @@ def test_the_plan_says_what_could_not_be_submitted(capsys, words, broken):
     ("told", "said"), [((None, None), "none: why"), (("0" * 40, True), "changes"), (("0" * 40, False), "")]
 )
 def test_the_plan_of_a_submitter_says_that_the_code_is_of_no_revision(here, capsys, monkeypatch, told, said):
-    monkeypatch.setattr("suite.rules.foreseen.git", lambda: dict(zip(("revision", "dirty"), told, strict=True)))
-    monkeypatch.setattr("suite.rules.foreseen.without_revision", lambda: "why")
+    monkeypatch.setattr("suite.record.git.state", lambda: dict(zip(("revision", "dirty"), told, strict=True)))
+    monkeypatch.setattr("suite.record.git.without_revision", lambda: "why")
     for submitter in ("someone", "unknown"):
         assert main([*RUN, f"submitter={submitter}", "dry_run=true"]) == 0
         found = re.findall(

@@ -10,6 +10,7 @@ import yaml
 
 from suite.config.contestant import Contestant
 from suite.harness import contestant
+from suite.record import git
 from suite.record.view import View
 from suite.store import code
 from tests.command import eighth
@@ -189,13 +190,13 @@ def test_the_framework_is_what_is_imported_also_by_way_of_the_reference(tmp_path
 
 
 def test_the_revision_of_its_own_repository_is_told(ours, tmp_path):
-    def git(*words):
+    def told_git(*words):
         mine = ("-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false")
-        contestant.git_output(*mine, *words, at=tmp_path)
+        git.output(*mine, *words, at=tmp_path)
 
-    git("init", "-q")
-    git("add", "ours")
-    git("commit", "-qm", "begin")
+    told_git("init", "-q")
+    told_git("add", "ours")
+    told_git("commit", "-qm", "begin")
     told = contestant.read(ours).told
     assert (len(told.revision or ""), told.dirty) == (40, False)
     (ours / "more.txt").write_text("1\n")

@@ -40,6 +40,8 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
         ((*P, "seed=1", "token=open"), "seed=1 and token= exclude each other: a round's token gives the seeds"),
         ((*P, "token=open"), "token= needs submitter=NAME: the seeds are derived from both"),
         ((*P, "submitter=ex\u0430mple"), "mixes letters that look alike, CYRILLIC and LATIN, in one word"),
+        ((*P, "submitter=null"), "submitter=null: give a value, or leave it out"),
+        ((*P, "division=null"), "division=null: give a value, or leave it out"),
         ((*P, "submitter=example-org", "token="), "token= is not a text of 1 to 200 printable characters"),
         ((*P, "submitter=example-org", "token=a\u200bb"), "is not a text of 1 to 200 printable characters"),
         ((*P, "submitter=example-org", "token=" + "a" * 201), "is not a text of 1 to 200 printable characters"),

@@ -19,9 +19,9 @@ from suite.record.summary import format_count
 from suite.review import archive
 from suite.review.model import report
 from suite.review.progress import bar
+from suite.rules.finding import EXIT_CODES
 from suite.rules.waivers import EXCUSED
 
-EXIT_CODES = {"pass": 0, "fail": 1, "error": 2}
 OPTIONS = ("blocks", "draw", "run_code", "isolated", "states", "framework", "precision", "equivalence")
 
 EPILOG = """\

@@ -6,6 +6,7 @@ own keys of a log.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from suite.config.folder import load, names
@@ -13,7 +14,18 @@ from suite.config.models import Benchmark, Formula, Framework, Price, Range, Sys
 from suite.config.values import checked
 from suite.errors import UserError, one_of
 
-__all__ = ["benchmark", "checked", "framework", "load", "names", "scales", "system", "task_file", "which_task"]
+__all__ = [
+    "benchmark",
+    "benchmarks",
+    "checked",
+    "framework",
+    "load",
+    "names",
+    "scales",
+    "system",
+    "task_file",
+    "which_task",
+]
 
 
 def task_file(task: str) -> TaskFile:
@@ -24,6 +36,12 @@ def task_file(task: str) -> TaskFile:
 def scales(task: str) -> list[str]:
     """The scales that a task offers, smallest first. Raises UserError for a file of the wrong form."""
     return list(task_file(task).scales)
+
+
+def benchmarks(task: str | None = None) -> Iterator[Benchmark]:
+    """The benchmarks of a task, or of all tasks, each task's smallest first."""
+    for each in [task] if task else names("task"):
+        yield from (benchmark(each, scale) for scale in scales(each))
 
 
 def which_task() -> UserError:

@@ -20,8 +20,8 @@ from suite.harness.declared import Declared, declared
 from suite.harness.implementation import ImplementationModule, held_to_contract
 from suite.harness.imported import framework_of, imports, refuse_strays
 from suite.harness.loading import INIT
+from suite.record import git
 from suite.record.names import REFERENCE, is_implementation
-from suite.record.system import CODE, blob_name, git_blobs, git_output
 from suite.store import code, packages
 
 _LACKED = re.compile(f"cannot import name '(.+?)' from .*module '{loading.PACKAGE}")  # Python calls it circular
@@ -109,7 +109,7 @@ def read(path: Path, framework: str | None = None) -> OwnImplementation:
 def check_place(path: Path) -> str:
     """The name of an implementation at `path`, existing or not. Raises UserError if its place or name is refused."""
     where, at = f"implementation={path}", path.resolve()
-    if any(at == own or own in at.parents or at in own.parents for own in (ROOT / each for each in CODE)):
+    if any(at == own or own in at.parents or at in own.parents for own in (ROOT / each for each in git.CHECKOUT)):
         raise UserError(
             f"{where} is the suite's own: framework= chooses a reference, suite.new copies one to change it"
         )
@@ -167,8 +167,8 @@ def _binds(body: Sequence[ast.stmt], name: str) -> bool:
 def _revision(folder: Path, files: Mapping[str, bytes]) -> tuple[str | None, bool | None]:
     """The git revision of the folder, and whether any of the files differs from it; both None without git."""
     try:
-        revision = git_output("rev-parse", "HEAD", at=folder).decode().strip()
-        known = git_blobs("HEAD", ".", at=folder)
+        revision = git.output("rev-parse", "HEAD", at=folder).decode().strip()
+        known = git.blobs("HEAD", ".", at=folder)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None, None
-    return revision, any(known.get(name) != blob_name(content, revision) for name, content in files.items())
+    return revision, any(known.get(name) != git.blob_name(content, revision) for name, content in files.items())

@@ -40,9 +40,7 @@ def main(argv: list[str]) -> int:
         add([Path(word) for word in args.words], args.data_dir)
         return 0
     refuse_unwritable(args.curves)
-    tasks = [task] if task else config.names("task")
-    benchmarks = [config.benchmark(each, scale) for each in tasks for scale in config.scales(each)]
-    stored = [(each, points) for each in benchmarks if (points := reference.load(each).points)]
+    stored = [(each, points) for each in config.benchmarks(task) if (points := reference.load(each).points)]
     if not stored:
         raise UserError(f"no reference convergence points of {task or 'any task'} are there: see {parser.prog} --help")
     print(markdown(stored), end="")

@@ -8,9 +8,10 @@ the creation of a run could happen twice: the duplicate is then found by its tag
 from __future__ import annotations
 
 import hashlib
-from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from filelock import AcquireReturnProxy, FileLock
 
 from suite.record.evidence import MANIFEST
 from suite.record.scoring import olympic_mean
@@ -57,7 +58,7 @@ class Mirror:
         self.sent = 0
         self._patience_s = patience_s
         self._client: MlflowClient | None = None
-        self._lock: FileIO | None = None
+        self._lock: AcquireReturnProxy[FileLock] | None = None
         self._run: Run | None = None
         self._parent: str | None = None
         self._points: list[Point] = []
@@ -90,7 +91,7 @@ class Mirror:
     def close(self) -> None:
         """Let other processes work on the run."""
         if self._lock:
-            self._lock.close()
+            self._lock.lock.release()
 
     def _open(self, client: MlflowClient) -> None:
         view = self.view

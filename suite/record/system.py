@@ -5,17 +5,13 @@ Names of people, hosts and folders stay out of it.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import platform
 import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import metadata
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -27,12 +23,8 @@ from suite.config.folder import ROOT
 from suite.config.models import Framework, System
 from suite.measure.machine import Machine
 from suite.measure.processor import caches
+from suite.record import git
 from suite.record.environment import environment
-
-# What a run is made of; other files may lie in the checkout, such as results and submissions.
-CODE = ("suite", "tasks", "reference_impls", "conf", "constraints.txt", "pyproject.toml")
-# Variables that git sets for its hooks; they may name another repository.
-OF_A_REPOSITORY = ("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
 
 DIVISIONS = (keys.CLOSED, keys.OPEN)
 # The status in a log, by the category of the system.
@@ -108,7 +100,7 @@ def describe(
             "python": platform.python_version(),
         },
         "software": software,
-        "git": git(),
+        "git": git.state(),
         "implementation": contestant.model_dump() if contestant else None,
         "environment": environment(),
     }
@@ -148,59 +140,6 @@ def versions() -> dict[str, str]:
         brought = {module: min(distributions[module]).lower() for module in there if module in distributions}
         found |= {module: found[name] for module, name in brought.items()}
     return {name: found[name] for name in sorted(found) if name}
-
-
-def git() -> dict[str, Any]:
-    """The project's git revision and whether its code differs from it; both None outside its own repository."""
-    try:
-        top, revision = git_output("rev-parse", "--show-toplevel", "HEAD").decode().splitlines()
-        if Path(top).resolve() == ROOT:
-            changes = git_output("status", "--porcelain", "--untracked-files=all", "--", *CODE)
-            return {"revision": revision, "dirty": bool(changes)}
-    except (OSError, ValueError, subprocess.SubprocessError):
-        pass
-    return {"revision": None, "dirty": None}
-
-
-def without_revision() -> str:
-    """Why `git` finds no revision, in git's own words if it gives any."""
-    try:
-        git_output("rev-parse", "HEAD")
-    except FileNotFoundError:
-        return "git is not installed"
-    except subprocess.CalledProcessError as error:
-        said: bytes = error.stderr
-        return said.decode(errors="replace").partition("\n")[0]
-    except (OSError, subprocess.SubprocessError) as error:
-        return str(error)
-    return "the repository is that of a folder above the suite's"
-
-
-def git_output(*words: str, at: Path | None = None) -> bytes:
-    """The output of a git command in the project, whoever owns its files, or in the folder `at`.
-
-    Raises OSError or SubprocessError if the command fails.
-    """
-    environ = {name: value for name, value in os.environ.items() if name not in OF_A_REPOSITORY}
-    ours = [] if at else ["-c", f"safe.directory={ROOT}"]
-    command = ["git", "--no-optional-locks", "-C", str(at or ROOT), *ours, *words]
-    return subprocess.run(command, capture_output=True, timeout=60, check=True, env=environ).stdout
-
-
-def git_blobs(revision: str, *paths: str, at: Path | None = None) -> dict[str, str]:
-    """Git's name of each file below `paths` at a revision of the project, or of the folder `at`, by the file's path.
-
-    Raises OSError, SubprocessError or, for a path that is not UTF-8, ValueError.
-    """
-    listed = git_output("ls-tree", "-r", "-z", revision, "--", *paths, at=at).decode()
-    entries = (entry.partition("\t") for entry in listed.split("\0") if entry)
-    return {name: told.split()[2] for told, _, name in entries}
-
-
-def blob_name(content: bytes, like: str) -> str:
-    """Git's name of a blob: the hash of its length and its bytes, by sha1 or sha256 as the name `like` is."""
-    made = hashlib.sha1 if len(like) == 40 else hashlib.sha256
-    return made(b"blob %d\0%s" % (len(content), content)).hexdigest()
 
 
 def _host(machine: Machine) -> dict[str, Any]:

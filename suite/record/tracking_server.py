@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
 import re
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from suite.errors import UserError
 
@@ -85,22 +84,15 @@ def reached() -> Iterator[None]:
         raise BehindError(without_secrets(f"MLflow at {tracking_uri()}: {reason[:300]}")) from error
 
 
-def locked(name: str, patience_s: float) -> FileIO:
-    """An open file that holds the lock on `name` at this tracking server until it is closed. Raises BehindError."""
+def locked(name: str, patience_s: float) -> AcquireReturnProxy[FileLock]:
+    """The lock on `name` at this tracking server, until its block ends or `lock.release()`. Raises BehindError."""
     folder = Path(tempfile.gettempdir()) / f"suite-sync-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / hashlib.sha256(f"{name} {tracking_uri()}".encode()).hexdigest()[:32]
-    file = FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "r+")
-    deadline = time.monotonic() + patience_s
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return file
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                file.close()
-                raise BehindError(f"another process is bringing {name} into MLflow") from None
-        time.sleep(0.1)
+    try:
+        return FileLock(path, patience_s, 0o600, fallback_to_soft=False).acquire()
+    except Timeout:
+        raise BehindError(f"another process is bringing {name} into MLflow") from None
 
 
 def experiment(client: MlflowClient, benchmark: str) -> str:

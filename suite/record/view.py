@@ -13,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import yaml
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
@@ -21,13 +20,12 @@ from suite.measure.energy import ESTIMATED
 from suite.measure.samples import COUNTERS, Sample, SamplesError, read_samples
 from suite.record import evidence, mllog
 from suite.record.names import REFERENCE
-from suite.record.parsing import number
+from suite.record.parsing import number, yaml_mapping
 from suite.store.disk import read_safely
 
 MAX_PARAMS = 1000
 MAX_KEY = 250
 MAX_TEXT = 500
-MAX_DEPTH = 20
 MAX_METRICS = 50
 MAX_CONFIG_BYTES = 1 << 18
 POWER_POINTS = 500  # of each system metric
@@ -220,20 +218,17 @@ def plain_key(name: str) -> str:
 def _resolved(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """The mapping in a YAML file, and its leaves as text; both empty where no mapping can be read."""
     try:
-        config = yaml.safe_load(read_safely(path, MAX_CONFIG_BYTES))
-        leaves = islice(_leaves(config), MAX_PARAMS)
-        params = {key[:MAX_KEY]: str(value)[:MAX_TEXT] for key, value in leaves if value is not None}
-    except Exception:  # PyYAML raises errors of many kinds for hostile scalars, not YAMLError alone
+        config, _ = yaml_mapping(read_safely(path, MAX_CONFIG_BYTES))
+    except (OSError, ValueError):
         return {}, {}
-    return (config, params) if isinstance(config, dict) else ({}, {})
+    leaves = islice(_leaves(config), MAX_PARAMS)
+    return config, {key[:MAX_KEY]: str(value)[:MAX_TEXT] for key, value in leaves if value is not None}
 
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """The path (`a.b.0`) and value of each leaf. Depth is bounded, because YAML aliases can make a branch endless."""
-    if not isinstance(value, dict | list | tuple) or not value:
+    """The path (`a.b.0`) and value of each leaf."""
+    if not isinstance(value, dict | list) or not value:
         yield ".".join(path), value
-    elif len(path) == MAX_DEPTH:
-        yield ".".join(path), "..."
     elif isinstance(value, dict):
         for name, inner in value.items():
             yield from _leaves(inner, (*path, plain_key(str(name))))

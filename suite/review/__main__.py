@@ -19,11 +19,10 @@ from suite.review.page import html
 from suite.review.progress import bar
 from suite.review.sarif import sarif
 from suite.review.terminal import show
+from suite.rules.finding import EXIT_CODES
 from suite.rules.waivers import EXCUSED
 from suite.rules.witness import WITNESS_ROOTS
 from suite.store.disk import refuse_unwritable, write_text
-
-EXIT_CODES = {"pass": 0, "fail": 1, "error": 2}
 
 EPILOG = """\
 PATH is the out= folder of python -m suite.run: the evidence of one run, or run_1, run_2, ... of a result; a folder with

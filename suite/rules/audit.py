@@ -10,13 +10,11 @@ from suite.config.logkeys import RESTART, STATE
 from suite.record.evidence import LOG
 from suite.record.mllog import Line
 from suite.record.parsing import is_sha256
-from suite.rules.finding import Finding
+from suite.rules.finding import LOG_AS_WRITTEN, Finding
 from suite.rules.reading import RESULT, RUN, Evidence
 from suite.rules.runs import path_of
 
 STATE_SHA256 = "state_sha256"  # in an evaluation's metadata
-
-_AS_WRITTEN = "submit the log as the suite wrote it"
 
 
 def sum_of(line: Line | None) -> str | None:
@@ -38,11 +36,11 @@ def states_logged(run: Evidence) -> Iterator[Finding]:
     attempts = 1 + len(run.lines_of.get(RESTART, []))
     if run.readable and not 1 <= len(initial) <= attempts:
         where = initial[-1].number if initial else None
-        yield Finding(LOG, where, f"one {STATE} of each attempt", len(initial), _AS_WRITTEN)
+        yield Finding(LOG, where, f"one {STATE} of each attempt", len(initial), LOG_AS_WRITTEN)
     for line in (*initial, *evaluations):
         if sum_of(line) is None:
             found = line.value if line.key == STATE else line.metadata.get(STATE_SHA256)
-            yield Finding(LOG, line.number, "the sha256 of the state", found, _AS_WRITTEN)
+            yield Finding(LOG, line.number, "the sha256 of the state", found, LOG_AS_WRITTEN)
 
 
 @RESULT.rule("audit.1")
@@ -51,7 +49,7 @@ def states_logged_in_all(runs: Sequence[Evidence]) -> Iterator[Finding]:
     logging = next((run for run in runs if run.lines_of.get(STATE)), None)
     for run in runs:
         if logging and run.readable and not run.lines_of.get(STATE):
-            yield Finding(path_of(run, LOG), None, f"{STATE}, as in {logging.label}", "none", _AS_WRITTEN)
+            yield Finding(path_of(run, LOG), None, f"{STATE}, as in {logging.label}", "none", LOG_AS_WRITTEN)
 
 
 @RESULT.rule("audit.2")

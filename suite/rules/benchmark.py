@@ -16,13 +16,12 @@ from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import differences, is_sha256, same, without_none
 from suite.record.system import DIVISIONS, STATUSES
 from suite.rules import cadence
-from suite.rules.finding import Finding
+from suite.rules.finding import LOG_AS_WRITTEN, Finding
 from suite.rules.reading import RUN, Evidence
 from suite.store.shards import numbered
 
 OF_CADENCE = ("evaluation", "budget_samples")
 NOT_YOURS = "run the benchmark as conf/task/ has it: without overriding task values"
-_AS_WRITTEN = "submit the log as the suite wrote it"
 
 
 @RUN.rule("division.1")
@@ -30,7 +29,7 @@ def known_benchmark(run: Evidence) -> Iterator[Finding]:
     """The benchmark is one of the suite's."""
     line = run.line(keys.SUBMISSION_BENCHMARK)
     if line and run.benchmark is None:
-        known = [f"{task}/{scale}" for task in suite_config.names("task") for scale in suite_config.scales(task)]
+        known = [each.name for each in suite_config.benchmarks()]
         yield Finding(LOG, line.number, f"one of {', '.join(known)}", line.value, "name one of the suite's benchmarks")
 
 
@@ -135,7 +134,7 @@ def right_data(run: Evidence) -> Iterator[Finding]:
     if isinstance(logged, dict) and unknown:
         if lacking := [name for name in sorted(unknown) if not is_sha256(logged.get(name))]:
             expected = f"the sha256 of each of {len(unknown)} arrays without a declared one"
-            yield Finding(LOG, line.number, expected, f"none of {', '.join(lacking[:2])}", _AS_WRITTEN)
+            yield Finding(LOG, line.number, expected, f"none of {', '.join(lacking[:2])}", LOG_AS_WRITTEN)
         told = ", ".join(f"{name} {logged.get(name, 'none')!s:.64}" for name in sorted(unknown)[:2])
         expected = f"declared sums of {len(unknown)} arrays of {benchmark.dataset.name}, which the suite never read"
         declare = "compare with the sums of others' runs of this benchmark"

@@ -14,7 +14,7 @@ from suite.record.evidence import LOG
 from suite.record.names import REFERENCE
 from suite.record.parsing import MalformedError, json_object, same
 from suite.record.system import KEYS, STATUSES, STORAGE
-from suite.rules.finding import Checks, Finding
+from suite.rules.finding import PACKAGE_AS_WRITTEN, Checks, Finding
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
 from suite.rules.revision import revision_of
@@ -33,7 +33,6 @@ SPELLED = {
 MAX_DESCRIPTION = 1 << 20
 
 _SYSTEM = re.compile(r"systems/([^/]+)\.json")
-_AS_WRITTEN = "submit the package as suite submit wrote it"
 
 
 @dataclass(frozen=True)
@@ -58,16 +57,16 @@ def true_to_its_runs(package: Sealed) -> Iterator[Finding]:
     """What the package says of its runs agrees with the runs' own evidence."""
     seal, results = package.seal, package.results
     if seal.category not in STATUSES:
-        yield Finding(SEAL, None, f"category: one of {', '.join(STATUSES)}", seal.category, _AS_WRITTEN)
+        yield Finding(SEAL, None, f"category: one of {', '.join(STATUSES)}", seal.category, PACKAGE_AS_WRITTEN)
     said = {each["path"] for each in seal.results}
     for path in sorted(results.keys() - said):
-        yield Finding(path, None, f"a result that {SEAL} names", "another one", _AS_WRITTEN)
+        yield Finding(path, None, f"a result that {SEAL} names", "another one", PACKAGE_AS_WRITTEN)
     for path in sorted(said - results.keys()):
-        yield Finding(SEAL, None, f"the evidence of {path}", "none", _AS_WRITTEN)
+        yield Finding(SEAL, None, f"the evidence of {path}", "none", PACKAGE_AS_WRITTEN)
     for path in sorted(seal.files):
         described = _SYSTEM.fullmatch(path)
         if described and not any(each.startswith(f"results/{described[1]}/") for each in results):
-            yield Finding(path, None, "the description of a result's system", "another one", _AS_WRITTEN)
+            yield Finding(path, None, "the description of a result's system", "another one", PACKAGE_AS_WRITTEN)
     for claimed in seal.results:
         if runs := results.get(claimed["path"]):
             yield from _result(claimed, runs)
@@ -94,9 +93,9 @@ def _result(claimed: Mapping[str, Any], runs: Sequence[Evidence]) -> Iterator[Fi
             continue  # an older package, from before submitters' own code
         if not same(fact, claimed.get(name)):
             expected = f"{name} {fact} of {claimed['path']}"
-            yield Finding(SEAL, None, expected, claimed.get(name), _AS_WRITTEN)
+            yield Finding(SEAL, None, expected, claimed.get(name), PACKAGE_AS_WRITTEN)
     if isinstance(benchmark, str) and folder != folder_of(benchmark):
-        yield Finding(claimed["path"], None, f"a folder {folder_of(benchmark)}", folder, _AS_WRITTEN)
+        yield Finding(claimed["path"], None, f"a folder {folder_of(benchmark)}", folder, PACKAGE_AS_WRITTEN)
 
 
 def _declared(seal: Seal, path: str, run: Evidence) -> Iterator[Finding]:
@@ -134,7 +133,7 @@ def _described(package: Sealed, system: str, run: Evidence) -> Iterator[Finding]
             raise UnsafeFile("lies behind a symbolic link")
         values = json_object(read_safely(package.folder / path, MAX_DESCRIPTION))
     except (MalformedError, UnsafeFile, OSError) as error:
-        yield Finding(path, getattr(error, "line", None), "a system description", reason(error), _AS_WRITTEN)
+        yield Finding(path, getattr(error, "line", None), "a system description", reason(error), PACKAGE_AS_WRITTEN)
         return
     seal = package.seal
     declared = {
@@ -149,4 +148,4 @@ def _described(package: Sealed, system: str, run: Evidence) -> Iterator[Finding]
         if not isinstance(text, str):
             yield Finding(path, None, f"{key} as text", text, "leave it empty if it is not known")
         elif wanted and text.strip() != wanted and key != STORAGE:
-            yield Finding(path, None, f"{key}: {wanted}", text or "nothing", _AS_WRITTEN)
+            yield Finding(path, None, f"{key}: {wanted}", text or "nothing", PACKAGE_AS_WRITTEN)

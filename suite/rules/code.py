@@ -11,9 +11,9 @@ from typing import Any
 from suite.config.contestant import Contestant
 from suite.config.folder import ROOT
 from suite.config.models import Benchmark
-from suite.record.system import blob_name, git_blobs, git_output
+from suite.record import git
 from suite.rules.claims import SEALED, Sealed, folder_of
-from suite.rules.finding import Finding
+from suite.rules.finding import PACKAGE_AS_WRITTEN, Finding
 from suite.rules.implementation import contestant_of
 from suite.rules.reading import Evidence
 from suite.rules.revision import revision_of
@@ -22,7 +22,6 @@ from suite.store.code import CODE, differing, misread_below
 from suite.store.disk import UnsafeFile, read_safely, sum_or_reason
 
 SHARED = "reference_impls/"
-_AS_WRITTEN = "submit the package as suite submit wrote it"
 
 
 def paths(benchmark: Benchmark) -> list[str]:
@@ -58,7 +57,7 @@ def blobs(revision: str, benchmark: Benchmark) -> Mapping[str, str]:
 def at_revision(revision: str, benchmark: Benchmark) -> dict[str, bytes]:
     """The content of each file of the benchmark's code at `revision`, by its path; empty where `blobs` is."""
     try:
-        return {name: git_output("cat-file", "blob", blob) for name, blob in blobs(revision, benchmark).items()}
+        return {name: git.output("cat-file", "blob", blob) for name, blob in blobs(revision, benchmark).items()}
     except (OSError, subprocess.SubprocessError):
         return {}
 
@@ -66,7 +65,7 @@ def at_revision(revision: str, benchmark: Benchmark) -> dict[str, bytes]:
 @lru_cache(maxsize=256)
 def _blobs(revision: str, task: str, paths: tuple[str, ...]) -> Mapping[str, str]:
     try:
-        found = git_blobs(f"{revision}^{{commit}}", *paths)
+        found = git.blobs(f"{revision}^{{commit}}", *paths)
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
     return {name: blob for name, blob in found.items() if belongs(name, task)}
@@ -84,7 +83,7 @@ def code_that_ran(package: Sealed) -> Iterator[Finding]:
             yield from _code(package, claimed, runs[0], read)
     for path in sorted(package.seal.files):
         if path.startswith("benchmarks/") and "/".join(path.split("/")[:4]) not in places:
-            yield Finding(path, None, "code that a result names", "other code", _AS_WRITTEN)
+            yield Finding(path, None, "code that a result names", "other code", PACKAGE_AS_WRITTEN)
 
 
 def _code(
@@ -103,7 +102,7 @@ def _code(
     place = implementation(run.benchmark.name, name_of(revision, contestant))
     if claimed.get("implementation") != place:
         expected = f"{place}, the code of {where}"
-        yield Finding(SEAL, None, expected, claimed.get("implementation"), _AS_WRITTEN)
+        yield Finding(SEAL, None, expected, claimed.get("implementation"), PACKAGE_AS_WRITTEN)
         return
     named = place, revision, contestant.sha256 if contestant else None
     if named in read:
@@ -111,16 +110,18 @@ def _code(
     read.add(named)
     packed = [path.removeprefix(f"{place}/") for path in package.seal.files if path.startswith(f"{place}/")]
     if links := sorted(parent for parent in _folders(place, packed) if (package.folder / parent).is_symlink()):
-        yield Finding(links[0], None, "a folder, no link", "a link: what it leads to is not read", _AS_WRITTEN)
+        yield Finding(links[0], None, "a folder, no link", "a link: what it leads to is not read", PACKAGE_AS_WRITTEN)
         return
     own = {name.removeprefix(f"{CODE}/") for name in packed if name.startswith(f"{CODE}/")}
     sums = {name: package.seal.files[f"{place}/{CODE}/{name}"] for name in own}
     files = contestant.files if contestant else {}
     for name in differing(files, sums):
         expected = f"sha256 {files[name]}" if name in files else "only files that trained"
-        yield Finding(f"{place}/{CODE}/{name}", None, expected, sums.get(name, "no such file"), _AS_WRITTEN)
+        yield Finding(f"{place}/{CODE}/{name}", None, expected, sums.get(name, "no such file"), PACKAGE_AS_WRITTEN)
     for name, problem in misread_below(package.folder / place / CODE, sorted(own)).items():
-        yield Finding(f"{place}/{CODE}/{name}", None, "text that Python reads as a person does", problem, _AS_WRITTEN)
+        yield Finding(
+            f"{place}/{CODE}/{name}", None, "text that Python reads as a person does", problem, PACKAGE_AS_WRITTEN
+        )
     packed = [name for name in packed if not name.startswith(f"{CODE}/")]
     known = blobs(revision, run.benchmark)
     if known:
@@ -138,19 +139,19 @@ def _folders(place: str, names: Sequence[str]) -> set[str]:
 def _held(folder: Path, place: str, packed: Sequence[str], known: Mapping[str, str]) -> Iterator[Finding]:
     """Where the packed files differ from the blobs `known` of the revision in the reviewer's repository."""
     for name in sorted(known.keys() - set(packed)):
-        yield Finding(f"{place}/{name}", None, "the file of the revision", "no such file", _AS_WRITTEN)
+        yield Finding(f"{place}/{name}", None, "the file of the revision", "no such file", PACKAGE_AS_WRITTEN)
     for name in sorted(packed):
         if name not in known:
-            yield Finding(f"{place}/{name}", None, "only files of the revision", "another file", _AS_WRITTEN)
+            yield Finding(f"{place}/{name}", None, "only files of the revision", "another file", PACKAGE_AS_WRITTEN)
         elif not _is_blob(folder / name, known[name]):
-            yield Finding(f"{place}/{name}", None, f"git object {known[name]}", "other bytes", _AS_WRITTEN)
+            yield Finding(f"{place}/{name}", None, f"git object {known[name]}", "other bytes", PACKAGE_AS_WRITTEN)
 
 
 def _unknown(place: str, packed: Mapping[str, str], benchmark: Benchmark) -> Iterator[Finding]:
     """What can be said, by the files' sha256, of code whose revision the reviewer's repository lacks."""
     for path in paths(benchmark)[:3]:
         if not any(name == path or name.startswith(f"{path.rstrip('/')}/") for name in packed):
-            yield Finding(f"{place}/{path}", None, "the code that was run", "no such file", _AS_WRITTEN)
+            yield Finding(f"{place}/{path}", None, "the code that was run", "no such file", PACKAGE_AS_WRITTEN)
     mend = "git fetch that revision, then review again; or read the code, and audit it with equivalence=true"
     others = unlike_here(packed)
     found = f"another: not held to it; {len(others)} of {len(packed)} files unlike the reviewer's"
@@ -167,6 +168,6 @@ def unlike_here(sums: Mapping[str, str]) -> list[str]:
 def _is_blob(path: Path, name: str) -> bool:
     """Whether a file is the git blob of this name."""
     try:
-        return blob_name(read_safely(path, MAX_FILE_BYTES), name) == name
+        return git.blob_name(read_safely(path, MAX_FILE_BYTES), name) == name
     except (UnsafeFile, OSError):
         return False

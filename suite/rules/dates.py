@@ -12,12 +12,13 @@ from typing import NamedTuple
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import CONFIG, RESTART
+from suite.record import git
 from suite.record.evidence import LOG
 from suite.record.mllog import EARLIEST_MS, Line
 from suite.record.parsing import whole
 from suite.rules.finding import Finding, Severity
 from suite.rules.reading import PACKAGE, RESULT, RUN, Evidence
-from suite.rules.revision import committed_ms, revision_of
+from suite.rules.revision import revision_of
 from suite.rules.runs import of_one_owner, path_of, result_of
 
 DAY_MS = 24 * 3_600_000  # by how much a machine's or a committer's clock may be wrong
@@ -35,7 +36,7 @@ def of_its_time(run: Evidence) -> Iterator[Finding]:
     first, last = ends
     revision = revision_of(run)
     bounds = [(EARLIEST_MS, "the suite's beginning")]
-    if revision and (committed := committed_ms(revision)) is not None:
+    if revision and (committed := git.committed_ms(revision)) is not None:
         bounds.append((committed, f"the commit of revision {revision}"))
     bound, what = max(bounds)
     if first.time_ms < bound - DAY_MS:

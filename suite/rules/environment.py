@@ -10,7 +10,7 @@ from suite.config.logkeys import RESTART
 from suite.errors import shown
 from suite.record.evidence import LOG, SYSTEM
 from suite.record.parsing import differences, whole
-from suite.rules.finding import MAX_FINDINGS, Finding
+from suite.rules.finding import FILE_AS_WRITTEN, MAX_FINDINGS, Finding
 from suite.rules.reading import RESULT, RUN, Evidence
 from suite.rules.runs import OF_ONE_RUN, path_of
 
@@ -32,7 +32,7 @@ def told_and_kept(run: Evidence) -> Iterator[Finding]:
     variables, cpus = (run.described("environment", name) for name in ("variables", "cpus"))
     if run.parsed(SYSTEM) and not (isinstance(variables, dict) and whole(cpus)):
         where, found = run.system_line("environment"), run.described("environment") or "none"
-        mend = "submit the file as the suite wrote it"
+        mend = FILE_AS_WRITTEN
         yield Finding(SYSTEM, where, "an environment with variables and cpus", found, mend, "note")
     for line in run.lines_of.get(RESTART, []):
         changed = line.metadata.get("changed")

@@ -12,7 +12,14 @@ from suite.errors import shown, shown_path
 
 Severity = Literal["fail", "error", "note"]
 Verdict = Literal["pass", "fail", "error"]
+EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "error": 2}
 Progress = Callable[[int, int], None]  # logs reviewed so far, logs in all
+
+# What mends evidence that was changed: several modules of checks say it.
+LOG_AS_WRITTEN = "submit the log as the suite wrote it"
+FOLDER_AS_WRITTEN = "submit the folder as the suite wrote it"
+FILE_AS_WRITTEN = "submit the file as the suite wrote it"
+PACKAGE_AS_WRITTEN = "submit the package as suite submit wrote it"
 
 MAX_FINDINGS = 1000  # of one rule and severity in one run
 

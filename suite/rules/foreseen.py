@@ -12,9 +12,10 @@ from suite.config.models import Formula, Range
 from suite.config.plan import Plan
 from suite.errors import shown
 from suite.measure.machine import Machine
+from suite.record import git
 from suite.record.evidence import SYSTEM, to_begin
 from suite.record.parsing import MalformedError, differences, json_object
-from suite.record.system import describe, git, versions, without_revision
+from suite.record.system import describe, versions
 from suite.rules import convergence
 from suite.rules.benchmark import OF_CADENCE
 from suite.rules.claims import UNNAMED
@@ -25,8 +26,8 @@ from suite.rules.system import free_of
 
 def breaches(plan: Plan, machine: Machine | None) -> Iterator[str]:
     """Yield a line for each breach in a submission of the plan's runs. `machine` is None where it is not known."""
-    if plan.submitter != UNNAMED and (code := git())["dirty"] is not False:
-        found = "changes: git status" if code["revision"] else f"none: {shown(without_revision())}"
+    if plan.submitter != UNNAMED and (code := git.state())["dirty"] is not False:
+        found = "changes: git status" if code["revision"] else f"none: {shown(git.without_revision())}"
         yield f"package.9: expected the suite as a git revision has it, found {found}"
     if plan.system.name in config.names("hw"):  # a resumed run may name one that is no longer listed
         systems, theirs = (config.system(plan.system.name), plan.system), free_of(plan.system.name)
@@ -72,7 +73,7 @@ def _begun_otherwise(plan: Plan, machine: Machine | None) -> Iterator[str]:
     if machine:
         described = describe(plan.system, machine, plan.framework, plan.declared, plan.contestant)
     else:
-        described = {"software": versions(), "git": git()}
+        described = {"software": versions(), "git": git.state()}
     now = json.loads(json.dumps(described))
     for part, path, right, wrong in apart({name: first.get(name) for name in now}, now):
         yield f"system.5: expected {(part, *path)[-1]} {shown(right)}, as in run_1, found {shown(wrong)}"

@@ -13,12 +13,10 @@ from suite.config.logkeys import IMPLEMENTATION, IMPLEMENTATION_AFTER
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.names import is_implementation
 from suite.record.parsing import differences, is_sha256
-from suite.rules.finding import Finding
+from suite.rules.finding import FOLDER_AS_WRITTEN, Finding
 from suite.rules.reading import PACKAGE, RUN, Evidence
 from suite.rules.runs import path_of
 from suite.store.code import CODE, MAX_FILES, differing, is_path
-
-_AS_WRITTEN = "submit the folder as the suite wrote it"
 
 
 def contestant_of(run: Evidence) -> Contestant | None:
@@ -42,14 +40,14 @@ def named_alike(run: Evidence) -> Iterator[Finding]:
     if told is None:
         if configured is not None:
             expected = "name, entry, files with their sha256, imports, revision and dirty of an implementation"
-            yield Finding(CONFIG, where, expected, configured, _AS_WRITTEN)
+            yield Finding(CONFIG, where, expected, configured, FOLDER_AS_WRITTEN)
         elif line:
-            yield Finding(LOG, line.number, f"the reference, as in {CONFIG}", line.value, _AS_WRITTEN)
+            yield Finding(LOG, line.number, f"the reference, as in {CONFIG}", line.value, FOLDER_AS_WRITTEN)
         return
     values = told.model_dump()
     if line is None:
         if run.readable:
-            yield Finding(LOG, None, f"a line {IMPLEMENTATION}", "none", _AS_WRITTEN)
+            yield Finding(LOG, None, f"a line {IMPLEMENTATION}", "none", FOLDER_AS_WRITTEN)
     else:
         logged = {"name": line.value, **{name: line.metadata.get(name) for name in values if name != "name"}}
         yield from _differing(LOG, line.number, values, logged)
@@ -62,13 +60,13 @@ def named_alike(run: Evidence) -> Iterator[Finding]:
         module = suite_config.framework(framework).module
         if module not in told.imports:
             found = ", ".join(told.imports) or "no package"
-            yield Finding(CONFIG, where, f"code that imports {module}, of {framework}", found, _AS_WRITTEN)
+            yield Finding(CONFIG, where, f"code that imports {module}, of {framework}", found, FOLDER_AS_WRITTEN)
 
 
 def _differing(file: str, line: int | None, values: dict[str, Any], found: Any) -> Iterator[Finding]:
     for path, right, wrong in differences(values, found):
         name = ".".join(["implementation", *map(str, path)])
-        yield Finding(file, line, f"{name} {right}, as in {CONFIG}", wrong, _AS_WRITTEN)
+        yield Finding(file, line, f"{name} {right}, as in {CONFIG}", wrong, FOLDER_AS_WRITTEN)
 
 
 def _installed(run: Evidence, told: Contestant) -> Iterator[Finding]:
@@ -77,7 +75,7 @@ def _installed(run: Evidence, told: Contestant) -> Iterator[Finding]:
         installed = run.described("software", name)
         if installed is not None and installed != version:
             expected, where = f"{name} {installed}, as installed", run.config_line("implementation", "imports", name)
-            yield Finding(CONFIG, where, expected, version, _AS_WRITTEN)
+            yield Finding(CONFIG, where, expected, version, FOLDER_AS_WRITTEN)
 
 
 @RUN.rule("implementation.2")
@@ -87,7 +85,7 @@ def kept(run: Evidence) -> Iterator[Finding]:
     if told and run.code:
         for name in differing(told.files, run.code):
             expected = f"sha256 {told.files[name]}" if name in told.files else "only files that trained"
-            yield Finding(f"{CODE}/{name}", None, expected, run.code.get(name, "no such file"), _AS_WRITTEN)
+            yield Finding(f"{CODE}/{name}", None, expected, run.code.get(name, "no such file"), FOLDER_AS_WRITTEN)
 
 
 @PACKAGE.rule("implementation.2")
@@ -95,7 +93,7 @@ def there(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """The code lies with the evidence. In a package, package.9 is its rule instead."""
     for run in runs:
         if run.package is None and not run.code and contestant_of(run):
-            yield Finding(path_of(run, CODE), None, "the code that trained", "no such folder", _AS_WRITTEN)
+            yield Finding(path_of(run, CODE), None, "the code that trained", "no such folder", FOLDER_AS_WRITTEN)
 
 
 @RUN.rule("implementation.3")
@@ -105,10 +103,10 @@ def unchanged(run: Evidence) -> Iterator[Finding]:
     if told is None:
         return
     if not lines and run.readable:
-        yield Finding(LOG, None, f"a line {IMPLEMENTATION_AFTER}", "none", _AS_WRITTEN)
+        yield Finding(LOG, None, f"a line {IMPLEMENTATION_AFTER}", "none", FOLDER_AS_WRITTEN)
     for line in lines:
         if line.value != told.name:
-            yield Finding(LOG, line.number, f"{told.name}, as in {CONFIG}", line.value, _AS_WRITTEN)
+            yield Finding(LOG, line.number, f"{told.name}, as in {CONFIG}", line.value, FOLDER_AS_WRITTEN)
         if line.metadata.get("changed") != []:
             mend = "run it again, and leave the code alone meanwhile"
             yield Finding(

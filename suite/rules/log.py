@@ -15,7 +15,7 @@ from suite.record.evidence import LOG
 from suite.record.mllog import Line, samples_of, since_restart
 from suite.record.parsing import number
 from suite.rules.chain import broken_lines
-from suite.rules.finding import Finding
+from suite.rules.finding import LOG_AS_WRITTEN, Finding
 from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import RUN, Evidence
 from suite.rules.timeline import IN_RUN, ONCE, STEPS, TAIL
@@ -29,7 +29,6 @@ OURS = {
 LEAST_MS = 0.001  # between two readings of the clock, with a call between them
 _SLACK, _SLACK_MS = 0.01, 10  # of a time that a line gives: it is measured a moment before the line is written
 
-_AS_WRITTEN = "submit the log as the suite wrote it"
 _COUNTED = (*IN_RUN, TRACKED, keys.RUN_STOP, RESTART)
 _TRAINED = (TRACKED, keys.BLOCK_STOP)  # where samples may be more than at the line before
 
@@ -39,16 +38,16 @@ def well_formed(run: Evidence) -> Iterator[Finding]:
     """Each line is one MLLOG record."""
     for line in run.lines:
         if line.problem:
-            yield Finding(LOG, line.number, "a well-formed MLLOG line", line.problem, _AS_WRITTEN)
+            yield Finding(LOG, line.number, "a well-formed MLLOG line", line.problem, LOG_AS_WRITTEN)
     if LOG in run.contents and not run.lines:
-        yield Finding(LOG, None, "MLLOG lines", "an empty file", _AS_WRITTEN)
+        yield Finding(LOG, None, "MLLOG lines", "an empty file", LOG_AS_WRITTEN)
 
 
 @RUN.rule("log.2")
 def chained(run: Evidence) -> Iterator[Finding]:
     """Each line carries the hash of the line before it, and the manifest that of the last."""
     for at in broken_lines(run):
-        yield Finding(LOG, at, "the line that the hash chain holds", "another line", _AS_WRITTEN)
+        yield Finding(LOG, at, "the line that the hash chain holds", "another line", LOG_AS_WRITTEN)
 
 
 @RUN.rule("log.3")
@@ -66,9 +65,9 @@ def complete(run: Evidence) -> Iterator[Finding]:
     for key in ONCE:
         lines = [line for line in run.lines_of.get(key, []) if key not in TAIL or line.number >= since]
         if not lines:
-            yield Finding(LOG, None, f"a line {key}", "none", _AS_WRITTEN)
+            yield Finding(LOG, None, f"a line {key}", "none", LOG_AS_WRITTEN)
         for line in lines[1:]:
-            yield Finding(LOG, line.number, f"{key} once", f"again, after line {lines[0].number}", _AS_WRITTEN)
+            yield Finding(LOG, line.number, f"{key} once", f"again, after line {lines[0].number}", LOG_AS_WRITTEN)
 
 
 @RUN.rule("log.5")
@@ -83,18 +82,18 @@ def counted(run: Evidence) -> Iterator[Finding]:
         if samples is None:
             if not line.problem:
                 found = line.metadata.get(keys.SAMPLES_COUNT)
-                yield Finding(LOG, line.number, "samples_count, a whole number", found, _AS_WRITTEN)
+                yield Finding(LOG, line.number, "samples_count, a whole number", found, LOG_AS_WRITTEN)
         elif behind is None:
             pass
         elif line.key == RESTART and samples > behind:
-            yield Finding(LOG, line.number, f"a restart from at most {behind} samples", samples, _AS_WRITTEN)
+            yield Finding(LOG, line.number, f"a restart from at most {behind} samples", samples, LOG_AS_WRITTEN)
         elif line.key in _TRAINED and not behind <= samples <= behind + most:
             expected = f"samples_count from {behind} to {behind + most}"
-            yield Finding(LOG, line.number, expected, samples, _AS_WRITTEN)
+            yield Finding(LOG, line.number, expected, samples, LOG_AS_WRITTEN)
         elif line.key not in (*_TRAINED, RESTART) and samples != behind:
-            yield Finding(LOG, line.number, f"samples_count {behind}, as at the line before", samples, _AS_WRITTEN)
+            yield Finding(LOG, line.number, f"samples_count {behind}, as at the line before", samples, LOG_AS_WRITTEN)
         elif samples % step:
-            yield Finding(LOG, line.number, f"samples_count in whole steps of {step}", samples, _AS_WRITTEN)
+            yield Finding(LOG, line.number, f"samples_count in whole steps of {step}", samples, LOG_AS_WRITTEN)
         behind = samples
 
 
@@ -113,7 +112,7 @@ def clock_forward(run: Evidence) -> Iterator[Finding]:
     for line in run.lines:
         if not line.problem:
             if line.time_ms < latest:
-                yield Finding(LOG, line.number, f"time_ms of at least {latest}", line.time_ms, _AS_WRITTEN)
+                yield Finding(LOG, line.number, f"time_ms of at least {latest}", line.time_ms, LOG_AS_WRITTEN)
             latest = max(latest, line.time_ms)
 
 
@@ -143,10 +142,10 @@ def clock_keeps_up(run: Evidence) -> Iterator[Finding]:
         passed = line.time_ms - since.time_ms
         if told is not None and not since.problem and (1 - _SLACK) * told - _SLACK_MS > passed:
             expected = f"at least {told:.0f} ms since line {since.number}"
-            yield Finding(LOG, line.number, expected, f"{passed} ms", _AS_WRITTEN)
+            yield Finding(LOG, line.number, expected, f"{passed} ms", LOG_AS_WRITTEN)
         elif told and told < (1 - _SLACK) * LEAST_MS and line.key == TRACKED:
             expected = f"a throughput that leaves its samples at least {LEAST_MS:g} ms"
-            yield Finding(LOG, line.number, expected, f"{told:.3g} ms", _AS_WRITTEN)
+            yield Finding(LOG, line.number, expected, f"{told:.3g} ms", LOG_AS_WRITTEN)
         before = line if counts else None if line.problem else before
 
 
@@ -172,7 +171,7 @@ def known_keys(run: Evidence) -> Iterator[Finding]:
             continue
         if start is None or line.number < start.number:
             expected = "a key of the suite or a hyperparameter, in what describes a run"
-            yield Finding(LOG, line.number, expected, line.key, _AS_WRITTEN)
+            yield Finding(LOG, line.number, expected, line.key, LOG_AS_WRITTEN)
         elif line.key not in MLPERF:
             mend = "none: no rule looks at it"
             yield Finding(LOG, line.number, "a key of the suite or of MLPerf", line.key, mend, "note")

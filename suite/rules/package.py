@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 from suite.record.equivalence import FILE as EQUIVALENCE
 from suite.record.evidence import CHECKPOINT, CONFIG, LOG, MANIFEST, POWER, PREDICTIONS, SYSTEM
-from suite.record.mllog import line_hash
 from suite.rules.chain import broken_lines
-from suite.rules.finding import Finding
+from suite.rules.finding import FOLDER_AS_WRITTEN, Finding
 from suite.rules.reading import RUN, Evidence
 from suite.store.code import CODE
 
 _ALWAYS = (LOG, CONFIG, SYSTEM, POWER, MANIFEST)
-_AS_WRITTEN = "submit the folder as the suite wrote it"
 
 
 @RUN.rule("package.1")
@@ -29,7 +27,7 @@ def complete(run: Evidence) -> Iterator[Finding]:
     refused = {finding.file for finding in run.unsafe}
     for name in (*_ALWAYS, PREDICTIONS) if predicted else _ALWAYS:
         if not {name, "."} & (run.contents.keys() | refused):
-            yield Finding(name, None, "a file of this name", "no such file", _AS_WRITTEN)
+            yield Finding(name, None, "a file of this name", "no such file", FOLDER_AS_WRITTEN)
 
 
 @RUN.rule("package.3")
@@ -47,11 +45,12 @@ def sealed(run: Evidence) -> Iterator[Finding]:
         if name in (MANIFEST, EQUIVALENCE):  # suite.check may write the latter at any time
             continue
         if name not in run.sealed:
-            yield Finding(MANIFEST, None, f"a seal of {name}", "none", _AS_WRITTEN)
+            yield Finding(MANIFEST, None, f"a seal of {name}", "none", FOLDER_AS_WRITTEN)
         elif name in run.changed and not (name == LOG and broken_lines(run)):
             expected = f"sha256 {run.sealed[name].sha256}"
+            found = f"sha256 {run.digests[name].sha256}"
             line = run.sealed[name].changed_line(content)
-            yield Finding(name, line, expected, f"sha256 {line_hash(content)}", f"restore {name} as it was sealed")
+            yield Finding(name, line, expected, found, f"restore {name} as it was sealed")
 
 
 @RUN.rule("package.5")

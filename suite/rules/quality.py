@@ -16,7 +16,7 @@ from suite.harness.seeds import evaluation_seed
 from suite.record.evidence import LOG, PREDICTIONS, SYSTEM
 from suite.record.mllog import Line, samples_of
 from suite.record.parsing import close, number, same
-from suite.rules.finding import Finding
+from suite.rules.finding import LOG_AS_WRITTEN, Finding
 from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import RUN, Evidence
 from suite.store import packages
@@ -25,7 +25,6 @@ from suite.store.task import Arrays, Task, check_metric, draws, for_run, load_ta
 
 REASONS = {"target": keys.SUCCESS} | dict.fromkeys(("budget", "diverged", "refused", "interrupt"), keys.ABORTED)
 
-_AS_WRITTEN = "submit the log as the suite wrote it"
 _OWN_BUDGET = "train with the benchmark's own budget: leave out budget_samples="
 _PREDICT = "submit the predictions that the suite wrote"
 
@@ -57,7 +56,7 @@ def status_holds(run: Evidence) -> Iterator[Finding]:
     status, reason = stop.metadata.get(keys.STATUS), stop.metadata.get("reason")
     if not isinstance(reason, str) or REASONS.get(reason) != status:
         expected = "; ".join(f"status {s} with reason {r}" for r, s in REASONS.items())
-        yield Finding(LOG, stop.number, expected, f"status {status} with reason {reason}", _AS_WRITTEN)
+        yield Finding(LOG, stop.number, expected, f"status {status} with reason {reason}", LOG_AS_WRITTEN)
     if benchmark is None or not run.readable:
         return
     met = bool(evaluations) and reached(benchmark, evaluations[-1])
@@ -69,10 +68,10 @@ def status_holds(run: Evidence) -> Iterator[Finding]:
             at = evaluations[-1].number if evaluations else stop.number
             yield Finding(LOG, at, f"{expected} at the evaluation that stops the run", found, "train to the target")
         else:
-            yield Finding(LOG, stop.number, f"status {keys.SUCCESS}: {found} meets the target", status, _AS_WRITTEN)
+            yield Finding(LOG, stop.number, f"status {keys.SUCCESS}: {found} meets the target", status, LOG_AS_WRITTEN)
     if status == keys.SUCCESS and evaluations and samples_of(stop) != samples_of(evaluations[-1]):
         expected = f"samples_count {samples_of(evaluations[-1])}, as at the last evaluation"
-        yield Finding(LOG, stop.number, expected, samples_of(stop), _AS_WRITTEN)
+        yield Finding(LOG, stop.number, expected, samples_of(stop), LOG_AS_WRITTEN)
 
 
 @RUN.rule("quality.2")

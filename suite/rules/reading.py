@@ -34,7 +34,7 @@ from suite.record.parsing import KeyPath, MalformedError, json_object, whole, ya
 from suite.record.states import is_kept
 from suite.rules import contents
 from suite.rules.cadence import evaluated_when
-from suite.rules.finding import MAX_FINDINGS, Checks, Finding
+from suite.rules.finding import FILE_AS_WRITTEN, FOLDER_AS_WRITTEN, MAX_FINDINGS, Checks, Finding
 from suite.rules.timeline import Timeline, timeline
 from suite.store.code import CODE, sums_below
 from suite.store.disk import LINK, UnsafeFile, entries, read_safely, reason
@@ -56,7 +56,6 @@ LIMITS = {
 MAX_KEPT = 10_000  # states of a run
 RUN_FOLDER = re.compile(r"run_[1-9][0-9]{0,3}\Z")
 WAIVERS = "waivers.yaml"  # beside the evidence: the submitter's requests, see `suite.rules.waivers`
-_RESEND = "submit the file as the suite wrote it"
 
 
 @dataclass
@@ -117,7 +116,7 @@ class Evidence:
                 try:
                     made._take(name)
                 except MalformedError as error:
-                    made.malformed.append(Finding(name, error.line, "a well-formed file", str(error), _RESEND))
+                    made.malformed.append(Finding(name, error.line, "a well-formed file", str(error), FILE_AS_WRITTEN))
         return made
 
     def release(self) -> None:
@@ -283,8 +282,7 @@ PACKAGE: Checks[Sequence[Evidence]] = Checks()  # all runs that are reviewed tog
 
 
 def _unsafe(name: str, found: str) -> Finding:
-    mend = "submit the folder as the suite wrote it"
-    return Finding(name, None, "plain files of moderate size, no links", found, mend)
+    return Finding(name, None, "plain files of moderate size, no links", found, FOLDER_AS_WRITTEN)
 
 
 def _at(value: Any, path: tuple[str, ...]) -> Any:

@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
-from suite.config.folder import ROOT
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
+from suite.record import git
 from suite.record.evidence import LOG, SYSTEM
 from suite.record.parsing import same
-from suite.record.system import git_output
-from suite.rules.finding import Finding
+from suite.rules.finding import FILE_AS_WRITTEN, Finding
 from suite.rules.reading import RUN, Evidence
-
-_HEX = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\Z")  # git's sha1 or sha256
-_AS_WRITTEN = "submit the file as the suite wrote it"
-
-
-@cache
-def has_history() -> bool:
-    """Whether the reviewer's copy of the suite is a git repository of its own."""
-    try:
-        return Path(git_output("rev-parse", "--show-toplevel").decode().rstrip("\n")).resolve() == ROOT
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return False
-
-
-@cache
-def committed_ms(revision: str) -> int | None:
-    """When the reviewer's repository committed `revision`, in milliseconds since 1970; None if it does not have it."""
-    if not (_HEX.match(revision) and has_history()):
-        return None
-    try:
-        return int(git_output("show", "-s", "--format=%ct", f"{revision}^{{commit}}")) * 1000
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
 
 
 def revision_of(run: Evidence) -> str | None:
     """The revision that the system description names, None if it is not a full git hash."""
     revision = run.described("git", "revision")
-    return revision if isinstance(revision, str) and _HEX.match(revision) else None
+    return revision if isinstance(revision, str) and git.REVISION.match(revision) else None
 
 
 @RUN.rule("model.3")
@@ -68,10 +40,10 @@ def one_revision(run: Evidence) -> Iterator[Finding]:
     for name in ("revision", "dirty"):
         described, logged = run.described("git", name), line.metadata.get(f"git_{name}")
         if not same(described, logged):
-            yield Finding(LOG, line.number, f"git_{name} {described}, as in {SYSTEM}", logged, _AS_WRITTEN)
+            yield Finding(LOG, line.number, f"git_{name} {described}, as in {SYSTEM}", logged, FILE_AS_WRITTEN)
     revision, where = run.described("git", "revision"), run.system_line("revision")
     if revision is not None and revision_of(run) is None:
-        yield Finding(SYSTEM, where, "a revision of 40 or 64 hexadecimal digits", revision, _AS_WRITTEN)
-    elif revision is not None and has_history() and committed_ms(revision) is None:
+        yield Finding(SYSTEM, where, "a revision of 40 or 64 hexadecimal digits", revision, FILE_AS_WRITTEN)
+    elif revision is not None and git.has_history() and git.committed_ms(revision) is None:
         mend = "none: fetch the submitter's repository to read what ran"
         yield Finding(SYSTEM, where, "a revision of the reviewer's repository", revision, mend, "note")

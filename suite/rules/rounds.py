@@ -11,10 +11,8 @@ from suite.harness import seeds
 from suite.record.evidence import CONFIG, LOG
 from suite.record.parsing import same, whole
 from suite.rules.claims import UNNAMED
-from suite.rules.finding import Finding
+from suite.rules.finding import FOLDER_AS_WRITTEN, Finding
 from suite.rules.reading import RUN, Evidence
-
-_AS_WRITTEN = "submit the folder as the suite wrote it"
 
 
 @RUN.rule("runs.11")
@@ -25,12 +23,12 @@ def drawn(run: Evidence) -> Iterator[Finding]:
         return
     if run.intact(CONFIG) and not same(token, run.configured("token")):
         expected = f"token {token}, as in log line {line.number}"
-        yield Finding(CONFIG, run.config_line("token"), expected, run.configured("token"), _AS_WRITTEN)
+        yield Finding(CONFIG, run.config_line("token"), expected, run.configured("token"), FOLDER_AS_WRITTEN)
     if token is None:
         return
     if not isinstance(token, str) or not seeds.is_token(token):
         expected = f"a token of 1 to {seeds.MAX_TOKEN} printable characters"
-        yield Finding(LOG, line.number, expected, token, _AS_WRITTEN)
+        yield Finding(LOG, line.number, expected, token, FOLDER_AS_WRITTEN)
         return
     seed, submitter = run.line(keys.SEED), run.line(keys.SUBMISSION_ORG)
     if submitter and submitter.value == UNNAMED:

@@ -15,17 +15,16 @@ from suite.config.models import FOR_TRYING
 from suite.errors import shown
 from suite.harness.seeds import LIMIT
 from suite.record.evidence import CONFIG, LOG, SYSTEM
-from suite.record.mllog import Line, line_hash
+from suite.record.mllog import Line
 from suite.record.parsing import KeyPath, differences, same, whole
 from suite.record.system import STORAGE
-from suite.rules.finding import MAX_FINDINGS, Finding
+from suite.rules.finding import FOLDER_AS_WRITTEN, MAX_FINDINGS, Finding
 from suite.rules.quality import converged
 from suite.rules.reading import PACKAGE, RESULT, RUN, RUN_FOLDER, Evidence
 
 OF_ONE_RUN = ("run_id", "run_index", "seed", "submitter", "division")  # not compared by runs.5
 
 _RESULT_ID = re.compile(r"[0-9a-f]{32}\Z")
-_AS_WRITTEN = "submit the folder as the suite wrote it"
 
 
 @RUN.rule("runs.1")
@@ -36,20 +35,20 @@ def same_configuration(run: Evidence) -> Iterator[Finding]:
         return
     for name in IDENTITY:
         if line.metadata.get(name) is None:
-            yield Finding(LOG, line.number, f"{name} of the run", "none", _AS_WRITTEN)
+            yield Finding(LOG, line.number, f"{name} of the run", "none", FOLDER_AS_WRITTEN)
     if not run.intact(CONFIG):
         return
-    found = line_hash(run.contents[CONFIG])
+    found = run.digests[CONFIG].sha256
     if line.value != found:
-        yield Finding(CONFIG, None, f"sha256 {line.value} of log line {line.number}", found, _AS_WRITTEN)
+        yield Finding(CONFIG, None, f"sha256 {line.value} of log line {line.number}", found, FOLDER_AS_WRITTEN)
     for name in IDENTITY:
         if not same(line.metadata.get(name), run.configured(name)):
             expected = f"{name} {line.metadata.get(name)}, as in log line {line.number}"
-            yield Finding(CONFIG, run.config_line(name), expected, run.configured(name), _AS_WRITTEN)
+            yield Finding(CONFIG, run.config_line(name), expected, run.configured(name), FOLDER_AS_WRITTEN)
     named = f"{run.configured('task')}/{run.configured('scale')}"
     benchmark = run.line(keys.SUBMISSION_BENCHMARK)
     if benchmark and benchmark.value != named:
-        yield Finding(CONFIG, run.config_line("task"), f"{benchmark.value}, as in the log", named, _AS_WRITTEN)
+        yield Finding(CONFIG, run.config_line("task"), f"{benchmark.value}, as in the log", named, FOLDER_AS_WRITTEN)
     framework = run.configured("framework")
     if framework not in suite_config.names("framework"):
         expected = f"one of {', '.join(suite_config.names('framework'))}"
@@ -68,7 +67,7 @@ def seeded(run: Evidence) -> Iterator[Finding]:
         yield Finding(LOG, line.number, f"a seed from 0 to {LIMIT - 1}", line.value, "let the suite draw the seed")
     elif run.intact(CONFIG) and not same(seed, run.configured("seed")):
         expected = f"seed {seed}, as in log line {line.number}"
-        yield Finding(CONFIG, run.config_line("seed"), expected, run.configured("seed"), _AS_WRITTEN)
+        yield Finding(CONFIG, run.config_line("seed"), expected, run.configured("seed"), FOLDER_AS_WRITTEN)
 
 
 @RUN.rule("runs.10")
@@ -79,16 +78,16 @@ def planned(run: Evidence) -> Iterator[Finding]:
     runs, index, seeds = whole(run.configured("runs")), whole(run.configured("run_index")), run.configured("seeds")
     where = run.config_line("seeds")
     if not isinstance(seeds, list) or (runs is not None and len(seeds) != runs):
-        yield Finding(CONFIG, where, f"a seed for each of {runs} runs", seeds, _AS_WRITTEN)
+        yield Finding(CONFIG, where, f"a seed for each of {runs} runs", seeds, FOLDER_AS_WRITTEN)
     elif index and index <= len(seeds) and not same(seeds[index - 1], run.configured("seed")):
         expected = f"seed {run.configured('seed')} as number {index}"
-        yield Finding(CONFIG, run.config_line("seeds", index - 1), expected, seeds[index - 1], _AS_WRITTEN)
+        yield Finding(CONFIG, run.config_line("seeds", index - 1), expected, seeds[index - 1], FOLDER_AS_WRITTEN)
     result_id, run_id = run.configured("result_id"), run.configured("run_id")
     if result_id is not None and not (isinstance(result_id, str) and _RESULT_ID.match(result_id)):
         where = run.config_line("result_id")
-        yield Finding(CONFIG, where, "a result_id of 32 hexadecimal digits", result_id, _AS_WRITTEN)
+        yield Finding(CONFIG, where, "a result_id of 32 hexadecimal digits", result_id, FOLDER_AS_WRITTEN)
     if run_id is not None and run_id != f"{result_id}-{index}":
-        yield Finding(CONFIG, run.config_line("run_id"), f"run_id {result_id}-{index}", run_id, _AS_WRITTEN)
+        yield Finding(CONFIG, run.config_line("run_id"), f"run_id {result_id}-{index}", run_id, FOLDER_AS_WRITTEN)
 
 
 @RESULT.rule("runs.3")
@@ -100,15 +99,15 @@ def all_runs(runs: Sequence[Evidence]) -> Iterator[Finding]:
         for name in ("runs", "run_index"):
             if not whole(value := run.configured(name)):
                 expected = f"{name}, a whole number from 1"
-                yield Finding(path_of(run, CONFIG), run.config_line(name), expected, value, _AS_WRITTEN)
+                yield Finding(path_of(run, CONFIG), run.config_line(name), expected, value, FOLDER_AS_WRITTEN)
         index = whole(run.configured("run_index"))
         if index and run.label and run.label.rpartition("/")[2] != f"run_{index}":
             where = run.config_line("run_index")
-            yield Finding(path_of(run, CONFIG), where, f"the index that {run.label} has", index, _AS_WRITTEN)
+            yield Finding(path_of(run, CONFIG), where, f"the index that {run.label} has", index, FOLDER_AS_WRITTEN)
         most = whole(run.configured("runs"))
         if index and most and index > most:
             where = run.config_line("run_index")
-            yield Finding(path_of(run, CONFIG), where, f"run_index from 1 to {most}", index, _AS_WRITTEN)
+            yield Finding(path_of(run, CONFIG), where, f"run_index from 1 to {most}", index, FOLDER_AS_WRITTEN)
     planned = whole(runs[0].configured("runs"))
     if not planned:
         return

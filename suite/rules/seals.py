@@ -18,7 +18,7 @@ from suite.record.evidence import LOG
 from suite.record.names import problem
 from suite.record.parsing import MalformedError, is_sha256, json_object
 from suite.record.states import SMALL
-from suite.rules.finding import Finding
+from suite.rules.finding import PACKAGE_AS_WRITTEN, Finding
 from suite.rules.reading import LIMITS
 from suite.store.disk import LINK, UnsafeFile, entries, read_safely, reason, sum_or_reason
 
@@ -34,7 +34,6 @@ BESIDE = ("systems", "benchmarks")  # the folders that stand beside the results
 RESULT = re.compile(r"result_(0|[1-9][0-9]{0,3})\.txt\Z")
 _LOG = re.compile(rf"(results/[^/]+/[^/]+)/run_([1-9][0-9]{{0,3}})/{re.escape(LOG)}\Z")
 _PLACE = re.compile(r"systems/[^/]+\.json\Z|benchmarks/[^/]+/implementations/[^/]+/.")
-_AS_WRITTEN = "submit the package as suite submit wrote it"
 
 
 @dataclass(frozen=True)
@@ -89,20 +88,20 @@ def findings(folder: Path) -> Iterator[Finding]:
     try:
         seal = Seal.read(folder)
     except (MalformedError, UnsafeFile, OSError) as error:
-        yield Finding(SEAL, getattr(error, "line", None), "a seal of version 1", reason(error), _AS_WRITTEN)
+        yield Finding(SEAL, getattr(error, "line", None), "a seal of version 1", reason(error), PACKAGE_AS_WRITTEN)
         return
     there = set(islice(_files(folder), MAX_FILES + 1))
     if len(there) > MAX_FILES:
-        yield Finding(".", None, f"at most {MAX_FILES} files", "more", _AS_WRITTEN)
+        yield Finding(".", None, f"at most {MAX_FILES} files", "more", PACKAGE_AS_WRITTEN)
         return
     for path in sorted(seal.files.keys() - there):
-        yield Finding(path, None, f"sha256 {seal.files[path]}, as {SEAL} has it", "no such file", _AS_WRITTEN)
+        yield Finding(path, None, f"sha256 {seal.files[path]}, as {SEAL} has it", "no such file", PACKAGE_AS_WRITTEN)
     for path in sorted(there - seal.files.keys()):
-        yield Finding(path, None, f"only files that {SEAL} names", "another file", _AS_WRITTEN)
+        yield Finding(path, None, f"only files that {SEAL} names", "another file", PACKAGE_AS_WRITTEN)
     for path in sorted(seal.files.keys() & there):
         found = sum_or_reason(folder / path, MAX_FILE_BYTES)
         if found != seal.files[path]:
-            yield Finding(path, None, f"sha256 {seal.files[path]}, as {SEAL} has it", found, _AS_WRITTEN)
+            yield Finding(path, None, f"sha256 {seal.files[path]}, as {SEAL} has it", found, PACKAGE_AS_WRITTEN)
     yield from _copies(seal.files)
 
 
@@ -113,11 +112,11 @@ def strays(folder: Path) -> Iterator[Finding]:
     for name, is_folder in there:
         if name not in ((RESULTS, *BESIDE) if is_folder else (SEAL, SIGNATURE)):
             expected = f"only {SEAL}, its signature, {RESULTS}/, {'/, '.join(BESIDE)}/"
-            yield Finding(name, None, expected, "a folder" if is_folder else "a file", _AS_WRITTEN)
+            yield Finding(name, None, expected, "a folder" if is_folder else "a file", PACKAGE_AS_WRITTEN)
     for path in sorted(islice(_files(folder), MAX_FILES)):
         if path.partition("/")[0] in BESIDE and not _PLACE.match(path):
             expected = "systems/SYSTEM.json, or benchmarks/BENCHMARK/implementations/REVISION/..."
-            yield Finding(path, None, expected, "another file", _AS_WRITTEN)
+            yield Finding(path, None, expected, "another file", PACKAGE_AS_WRITTEN)
 
 
 def _copies(files: Mapping[str, str]) -> Iterator[Finding]:
@@ -129,15 +128,17 @@ def _copies(files: Mapping[str, str]) -> Iterator[Finding]:
         if match := RESULT.match(name):
             log = f"{folder}/run_{int(match[1]) + 1}/{LOG}"
             if files.get(log) != sha256:
-                yield Finding(path, None, f"the bytes of {log}", "others", _AS_WRITTEN)
+                yield Finding(path, None, f"the bytes of {log}", "others", PACKAGE_AS_WRITTEN)
         elif name.startswith("result_"):
-            yield Finding(path, None, "a name result_<i>.txt, for the log of run_<i+1>", "another name", _AS_WRITTEN)
+            yield Finding(
+                path, None, "a name result_<i>.txt, for the log of run_<i+1>", "another name", PACKAGE_AS_WRITTEN
+            )
         elif match := _LOG.match(path):
             again = f"{match[1]}/result_{int(match[2]) - 1}.txt"
             if again not in files:
-                yield Finding(again, None, f"the bytes of {path}", "no such file", _AS_WRITTEN)
+                yield Finding(again, None, f"the bytes of {path}", "no such file", PACKAGE_AS_WRITTEN)
         elif name == LOG and folder.count("/") <= 3:  # deeper ones are code
-            yield Finding(path, None, f"{RESULTS}/SYSTEM/BENCHMARK/run_N/{LOG}", "a log elsewhere", _AS_WRITTEN)
+            yield Finding(path, None, f"{RESULTS}/SYSTEM/BENCHMARK/run_N/{LOG}", "a log elsewhere", PACKAGE_AS_WRITTEN)
 
 
 def _files(folder: Path) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from suite.errors import UserError
 from suite.record.evidence import MANIFEST, POWER, PREDICTIONS
 from suite.rules import seals, waivers
-from suite.rules.finding import MAX_FINDINGS, Checks, Finding
+from suite.rules.finding import MAX_FINDINGS, PACKAGE_AS_WRITTEN, Checks, Finding
 from suite.rules.reading import LIMITS, RUN_FOLDER, WAIVERS
 from suite.store.disk import LINK, entries, odd
 
@@ -23,7 +23,6 @@ MAX_BYTES = 16 << 30  # of evidence, which is read and dropped run by run
 MAX_KEPT_BYTES = 32 << 20  # of what stays in memory as values, since runs are compared with each other
 MAX_ASKED_BYTES = 1 << 20  # of waivers, which are slow to read
 
-_LAYOUT = "submit the package as suite submit wrote it"
 _GIVE = (
     "give the out= folder of python -m suite.run, a folder that holds such folders, "
     "or one of them as .zip, .tar, .tar.xz, .tar.gz or .tar.bz2"
@@ -98,10 +97,12 @@ def as_sealed(submission: Submission) -> Iterator[Finding]:
         for finding in islice(seals.findings(submission.root / folder), submission.most):
             yield replace(finding, file=join(folder, finding.file))
         if any(is_below(folder, other) for other in submission.sealed):
-            yield Finding(join(folder, seals.SEAL), None, "one seal, over all of a package", "one within it", _LAYOUT)
+            yield Finding(
+                join(folder, seals.SEAL), None, "one seal, over all of a package", "one within it", PACKAGE_AS_WRITTEN
+            )
     for folder in submission.unsealed:
         expected = f"a seal beside {seals.RESULTS}/, over all of the package"
-        yield Finding(join(folder, seals.SEAL), None, expected, "no such file", _LAYOUT)
+        yield Finding(join(folder, seals.SEAL), None, expected, "no such file", PACKAGE_AS_WRITTEN)
 
 
 @FOLDERS.rule("package.8")

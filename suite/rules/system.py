@@ -20,7 +20,7 @@ from suite.measure.systems import AUTO
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.parsing import differences, number, same, whole
 from suite.record.system import KEYS, framework_text, kernel_text, memory_text, stack_text
-from suite.rules.finding import Finding
+from suite.rules.finding import FILE_AS_WRITTEN, Finding
 from suite.rules.reading import RUN, Evidence
 from suite.store.packages import DISTRIBUTION
 
@@ -54,7 +54,6 @@ FOUND = {"title", "accelerator", "accelerators_per_node", "memory_gb"}  # what `
 _VERSION = re.compile(r"\d+(\.\d+)+([a-z.+-]+\d+)*\Z")
 _LONGEST = 100  # characters of a version; matching takes quadratic time
 _ALIKE = "run on machines that are alike"
-_AS_WRITTEN = "submit the file as the suite wrote it"
 
 
 @RUN.rule("system.1")
@@ -64,7 +63,7 @@ def described(run: Evidence) -> Iterator[Finding]:
         return
     description = run.described("description")
     if not isinstance(description, dict):
-        yield Finding(SYSTEM, 1, "a description", description, _AS_WRITTEN)
+        yield Finding(SYSTEM, 1, "a description", description, FILE_AS_WRITTEN)
         return
     accelerated = description.get("accelerators_per_node") not in ("", "0", None)
     needed = {*FILLED, *(FILLED_WITH_ACCELERATORS if accelerated else ())}
@@ -144,7 +143,7 @@ def detected(run: Evidence) -> Iterator[Finding]:
     names, cpus = run.accelerators, run.described("detected", "logical_cpus")
     if not whole(cpus):
         line = run.system_line("logical_cpus")
-        yield Finding(SYSTEM, line, "logical_cpus, a whole number from 1", cpus, _AS_WRITTEN)
+        yield Finding(SYSTEM, line, "logical_cpus, a whole number from 1", cpus, FILE_AS_WRITTEN)
     memory_gb = number(run.described("detected", "memory_gb"))
     facts = {
         "host_processor_model_name": run.described("detected", "cpu_model"),
@@ -161,11 +160,13 @@ def detected(run: Evidence) -> Iterator[Finding]:
     for name, fact in facts.items():
         text = run.described("description", name)
         if isinstance(text, str) and text.strip() and text.strip() != str(fact).strip():
-            yield Finding(SYSTEM, run.system_line(name), f"{name} {fact}, as detected", text, _AS_WRITTEN)
+            yield Finding(SYSTEM, run.system_line(name), f"{name} {fact}, as detected", text, FILE_AS_WRITTEN)
     system_text, kernel = run.described("description", "operating_system"), run.described("detected", "kernel")
     if isinstance(system_text, str) and system_text.strip() and not system_text.endswith(kernel_text(kernel)):
         line = run.system_line("operating_system")
-        yield Finding(SYSTEM, line, f"an operating_system of kernel {kernel}, as detected", system_text, _AS_WRITTEN)
+        yield Finding(
+            SYSTEM, line, f"an operating_system of kernel {kernel}, as detected", system_text, FILE_AS_WRITTEN
+        )
     yield from _other_nodes(run)
     system = listed(run)
     if system is None or system.accelerator is None:
@@ -183,7 +184,7 @@ def _other_nodes(run: Evidence) -> Iterator[Finding]:
     found = others if isinstance(others, list) else []
     if run.parsed(CONFIG) and len(found) != run.nodes - 1:
         expected = f"other_nodes, what was detected on {run.nodes - 1} beside the leader's"
-        yield Finding(SYSTEM, line, expected, f"{len(found)} of them", _AS_WRITTEN)
+        yield Finding(SYSTEM, line, expected, f"{len(found)} of them", FILE_AS_WRITTEN)
     for name in ALIKE:
         ours = run.described("detected", name)
         told = shown(ours)  # made once: it may be long, and the nodes many
@@ -202,16 +203,16 @@ def configured(run: Evidence) -> Iterator[Finding]:
     device, precision = run.configured("device"), run.configured("precision")
     kind = "gpu" if accelerated else "cpu"
     if device != kind:
-        yield Finding(CONFIG, run.config_line("device"), f"device {kind}, that of the system", device, _AS_WRITTEN)
+        yield Finding(CONFIG, run.config_line("device"), f"device {kind}, that of the system", device, FILE_AS_WRITTEN)
     if not isinstance(precision, str) or precision not in formats():
         expected = f"one of {', '.join(formats())}"
-        yield Finding(CONFIG, run.config_line("precision"), expected, precision, _AS_WRITTEN)
+        yield Finding(CONFIG, run.config_line("precision"), expected, precision, FILE_AS_WRITTEN)
     for name, least in COUNTS.items():
         value = run.configured("system", name)
         count = whole(value)
         if value is not None and (count is None or not least <= count <= MOST_NODES):
             expected = f"{name}, a whole number from {least} to {MOST_NODES:,}"
-            yield Finding(CONFIG, run.config_line("system", name), expected, value, _AS_WRITTEN)
+            yield Finding(CONFIG, run.config_line("system", name), expected, value, FILE_AS_WRITTEN)
     yield from _version(run)
     unused = run.described("detected", "accelerators")
     if not accelerated and unused:
@@ -233,14 +234,14 @@ def format_allowed(run: Evidence) -> Iterator[Finding]:
         yield Finding(CONFIG, where, allowed, f"{precision}, {formats()[precision].title}", mend)
     if line and line.metadata.get("precision", precision) != precision:
         expected = f"precision {line.metadata['precision']}, as in log line {line.number}"
-        yield Finding(CONFIG, where, expected, precision, _AS_WRITTEN)
+        yield Finding(CONFIG, where, expected, precision, FILE_AS_WRITTEN)
 
 
 def _version(run: Evidence) -> Iterator[Finding]:
     """Where the suite's version is malformed; a note where it is not the reviewer's or not the installed one."""
     version, where = run.configured("suite_version"), run.config_line("suite_version")
     if not (isinstance(version, str) and len(version) <= _LONGEST and _VERSION.match(version)):
-        yield Finding(CONFIG, where, "suite_version, such as 0.1.0", version, _AS_WRITTEN)
+        yield Finding(CONFIG, where, "suite_version, such as 0.1.0", version, FILE_AS_WRITTEN)
         return
     if version != __version__:
         mend = "none: review it with that version if a rule was changed since"

@@ -21,7 +21,7 @@ from suite.config.logkeys import (
 from suite.record.evidence import LOG
 from suite.record.mllog import Line, evaluations, is_interrupt
 from suite.record.parsing import number
-from suite.rules.finding import Finding
+from suite.rules.finding import LOG_AS_WRITTEN, Finding
 
 POINT, START, END = keys.POINT_IN_TIME, keys.INTERVAL_START, keys.INTERVAL_END
 
@@ -52,8 +52,6 @@ GOES_ON = {
 TAIL = (ENERGY, COST)
 ONCE = (*HEAD, *TAIL)
 
-_AS_WRITTEN = "submit the log as the suite wrote it"
-
 
 @dataclass
 class Timeline:
@@ -82,12 +80,12 @@ def timeline(lines: Sequence[Line], hyperparameters: Collection[str] = ()) -> Ti
         allowed, after = ((HEAD_STATE,), state) if line.key in hyperparameters else _place(line.key, state)
         if state is not None and state not in allowed:
             expected = f"{_expected(state)} (the run is {state})"
-            made.findings.append(Finding(LOG, line.number, expected, line.key, _AS_WRITTEN))
+            made.findings.append(Finding(LOG, line.number, expected, line.key, LOG_AS_WRITTEN))
         if line.key in STEPS and line.event_type != STEPS[line.key][2]:
             expected = f"{line.key} as {STEPS[line.key][2]}"
-            made.findings.append(Finding(LOG, line.number, expected, line.event_type, _AS_WRITTEN))
+            made.findings.append(Finding(LOG, line.number, expected, line.event_type, LOG_AS_WRITTEN))
         if line.key == TRACKED and not _tracks(line):
-            made.findings.append(Finding(LOG, line.number, "throughput and loss", line.value, _AS_WRITTEN))
+            made.findings.append(Finding(LOG, line.number, "throughput and loss", line.value, LOG_AS_WRITTEN))
         if line.key == keys.RUN_START and made.run_start is None:
             made.run_start = line
         elif line.key == keys.RUN_STOP:

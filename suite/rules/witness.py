@@ -15,7 +15,7 @@ from suite.record.evidence import CONFIG, LOG, STAMPS
 from suite.record.mllog import Line, line_hash, since_restart
 from suite.record.names import host_of
 from suite.record.parsing import same
-from suite.rules.finding import Finding, verdict_of
+from suite.rules.finding import FOLDER_AS_WRITTEN, LOG_AS_WRITTEN, Finding, verdict_of
 from suite.rules.reading import RUN, Evidence
 from suite.store.disk import UnsafeFile, read_safely, reason
 
@@ -28,7 +28,6 @@ _MAX_ROOTS_BYTES = 1 << 20
 _SHA256 = "2.16.840.1.101.3.4.2.1"
 
 WITNESS_ROOTS = "certificates (PEM) of the time-stamping authorities that you trust"  # help of the option
-_AS_WRITTEN = "submit the folder as the suite wrote it"
 
 
 def roots_of(path: Path) -> tuple[x509.Certificate, ...]:
@@ -88,7 +87,7 @@ def witnessed(run: Evidence) -> Iterator[Finding]:
             try:
                 stamps[key] = Stamp.read(run.contents[name])
             except ValueError as error:
-                yield Finding(name, None, "a time-stamp (RFC 3161)", str(error), _AS_WRITTEN)
+                yield Finding(name, None, "a time-stamp (RFC 3161)", str(error), FOLDER_AS_WRITTEN)
     for key, stamp in stamps.items():
         yield from _sound(run, key, stamp)
     start, stop = run.timeline.run_start, run.timeline.run_stop
@@ -109,15 +108,15 @@ def _told(run: Evidence) -> Iterator[Finding]:
     host = host_of(asked) if isinstance(asked, str) else None
     if line and run.parsed(CONFIG) and (host is None or not same(host, line.value)):
         expected = f"the witness of log line {line.number}, {line.value}"
-        yield Finding(CONFIG, run.config_line("witness"), expected, asked, _AS_WRITTEN)
+        yield Finding(CONFIG, run.config_line("witness"), expected, asked, FOLDER_AS_WRITTEN)
     since = since_restart(run.lines)[0].number if run.lines else 0
     for other in [each for each in run.lines_of.get(WITNESS, []) if each.number >= since][1:]:
-        yield Finding(LOG, other.number, f"{WITNESS} once", "again", _AS_WRITTEN)
+        yield Finding(LOG, other.number, f"{WITNESS} once", "again", FOLDER_AS_WRITTEN)
     for key, name in STAMPS.items():
         had = name in run.contents
         if run.readable and had != bool(line and line.metadata.get(key)):
             expected = f"{name}, as the log has it" if line and not had else f"a line {WITNESS} that names {key}"
-            yield Finding(name if line else LOG, None, expected, "none", _AS_WRITTEN)
+            yield Finding(name if line else LOG, None, expected, "none", FOLDER_AS_WRITTEN)
         elif not had and (line or asked is not None):
             mend = "none: the witness did not answer in time; see docs/submissions.md"
             yield Finding(LOG, line.number if line else None, f"a time-stamp of {key}", "none", mend, "note")
@@ -128,7 +127,7 @@ def _sound(run: Evidence, key: str, stamp: Stamp) -> Iterator[Finding]:
     name, line = STAMPS[key], run.last(key)
     if line and line_hash(line.raw) != stamp.imprint:
         expected = f"a stamp of log line {line.number}: {line_hash(line.raw)}"
-        yield Finding(name, None, expected, stamp.imprint, _AS_WRITTEN)
+        yield Finding(name, None, expected, stamp.imprint, FOLDER_AS_WRITTEN)
     if not run.roots:
         mend = "name the certificates of its authority: --witness-roots FILE"
         yield Finding(name, None, "an authority that vouches for the stamp", "none that you named", mend, "note")
@@ -143,7 +142,7 @@ def _agree(start: Line, stop: Line, stamps: dict[str, Stamp]) -> Iterator[Findin
     seen = stamps[keys.RUN_STOP].seconds - stamps[keys.RUN_START].seconds
     if seen < 0 or abs(seen - logged) > TOLERANCE_S + DRIFT * logged:
         expected = f"{seen:.0f} s between {keys.RUN_START} and {keys.RUN_STOP}, as their stamps have it"
-        yield Finding(LOG, stop.number, expected, f"{logged:.3f} s", "submit the log as the suite wrote it")
+        yield Finding(LOG, stop.number, expected, f"{logged:.3f} s", LOG_AS_WRITTEN)
 
 
 def _dated(start: Line, stamp: Stamp) -> Iterator[Finding]:

@@ -23,9 +23,8 @@ def help_text(argv: Sequence[str]) -> str:
     ]
     for task in config.names("task"):
         lines.append(f"  {task}: {config.task_file(task).title}")
-        for scale in config.scales(task):
-            benchmark = config.benchmark(task, scale)
-            lines.append(f"    scale={scale:<7} {benchmark.title}; {benchmark.metric} {benchmark.target:g}")
+        for benchmark in config.benchmarks(task):
+            lines.append(f"    scale={benchmark.scale:<7} {benchmark.title}; {benchmark.metric} {benchmark.target:g}")
     lines += ["", "Systems (hw=):"]
     systems = config.names("hw")
     width = max(map(len, systems))

@@ -31,7 +31,8 @@ GROUPS = ("task", "framework", "hw")  # each names a file in the folder of conf/
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")  # within a text; a group stands for its name, not the file's content
 VERBATIM = ("out", "data_dir", "implementation", "resume", "submitter", "token", "witness")
 PATHS = ("out", "implementation", "resume")
-TEXTS = (*VERBATIM, "scale", "division", "category", "checkpoints")
+ALWAYS = ("submitter", "division", "category", "checkpoints")  # texts that no run is without
+TEXTS = (*VERBATIM, "scale", *ALWAYS[1:])
 OF_SYSTEM = tuple(name for name in System.model_fields if name != "name")
 OF_BENCHMARK = tuple(
     name
@@ -111,14 +112,13 @@ def _hyperparameters(words: Iterable[str]) -> set[str]:
     chosen = dict(word.split("=", 1) for word in words if "=" in word)
     if (task := chosen.get("task")) not in config.names("task"):
         return set()
-    scales = [scale for scale in config.scales(task) if chosen.get("scale", scale) == scale]
-    return {name for scale in scales for name in config.benchmark(task, scale).hyperparameters}
+    fitting = (each for each in config.benchmarks(task) if chosen.get("scale", each.scale) == each.scale)
+    return {name for each in fitting for name in each.hyperparameters}
 
 
 def _of_any_benchmark() -> set[str]:
     """The names of all hyperparameters there are."""
-    benchmarks = [config.benchmark(task, scale) for task in config.names("task") for scale in config.scales(task)]
-    return {name for benchmark in benchmarks for name in benchmark.hyperparameters}
+    return {name for benchmark in config.benchmarks() for name in benchmark.hyperparameters}
 
 
 def _means(short: str, name: str) -> bool:
@@ -213,6 +213,9 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
     share = values["subset"]
     if share is not None and type(share) not in (int, float):
         raise UserError(f"subset={share} is no number: it is the share of the training data that a pilot takes")
+    for name in ALWAYS:
+        if values[name] is None:
+            raise UserError(f"{name}=null: give a value, or leave it out")
     for name in TEXTS:
         values[name] = None if values[name] is None else str(values[name])
     for name in PATHS:

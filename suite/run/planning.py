@@ -33,10 +33,10 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
         raise UserError(f"runs={options.runs} is not a whole number")
     if options.seed is not None and type(options.seed) is not int:
         raise UserError(f"seed={options.seed} is not a whole number")
-    one_of("division", str(options.division), DIVISIONS)
-    one_of("checkpoints", str(options.checkpoints), get_args(Kept))
-    one_of("category", str(options.category), STATUSES)
-    if problem := names.problem(str(options.submitter)):
+    one_of("division", options.division, DIVISIONS)
+    one_of("checkpoints", options.checkpoints, get_args(Kept))
+    one_of("category", options.category, STATUSES)
+    if problem := names.problem(options.submitter):
         raise UserError(f"submitter={options.submitter} {problem}: write it in plain letters")
     if options.witness is not None and names.host_of(options.witness) is None:
         raise UserError(
@@ -64,7 +64,7 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
         seeds=_seeds(options, benchmark.name, system.name),
         token=options.token,
         result_id=result_id,
-        submitter=str(options.submitter),
+        submitter=options.submitter,
         division=options.division,
         status=STATUSES[options.category],
         witness=options.witness,
@@ -90,6 +90,6 @@ def _seeds(options: Options, benchmark: str, system: str) -> tuple[int, ...]:
         return seeds.draw(options.runs, options.seed)
     if options.seed is not None:
         raise UserError(f"seed={options.seed} and token= exclude each other: a round's token gives the seeds")
-    if options.submitter in (None, UNNAMED):
+    if options.submitter == UNNAMED:
         raise UserError("token= needs submitter=NAME: the seeds are derived from both")
     return seeds.of_round(token, options.submitter, benchmark, system, options.division, options.runs)

@@ -13,11 +13,10 @@ from suite.audit import replaying
 from suite.audit.__main__ import main
 from suite.audit.isolation import why_not
 from suite.config.folder import ROOT
-from suite.record import states
+from suite.record import git, states
 from suite.record.environment import STARTED
 from suite.record.evidence import LOG
 from suite.record.states import STATES, state_sha256
-from suite.record.system import git
 from tests.rules.editor import Evidence
 
 needs_isolation = pytest.mark.skipif(why_not() is not None, reason=f"no process can be isolated: {why_not()}")
@@ -79,7 +78,7 @@ def killed_and_resumed(folder, seed):
 
 def committed(out):
     """The evidence in `out`, which claims to be made by this repository's revision as it was committed."""
-    claimed = {"revision": git()["revision"], "dirty": False}
+    claimed = {"revision": git.state()["revision"], "dirty": False}
     named = {f"git_{name}": value for name, value in claimed.items()}
     for run in sorted(out.glob("run_*")) or [out]:
         Evidence(run).edit_system(lambda values: values.update(git=claimed))

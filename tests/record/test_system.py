@@ -92,49 +92,6 @@ def test_no_name_of_a_person_host_or_folder_and_the_same_each_time() -> None:
         assert f'"{name}"' not in text
 
 
-def test_git_tells_revision_and_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system, "ROOT", tmp_path)
-    assert system.git() == {"revision": None, "dirty": None}
-    assert system.without_revision().startswith("fatal: not a git repository")
-    identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
-    system.git_output("init", "-q")
-    system.git_output(*identity, "commit", "-q", "--allow-empty", "-m", "x")
-    found = system.git()
-    assert len(found["revision"]) == 40
-    assert found["dirty"] is False
-    for path in ("submissions/example-org/submission.json", "results.html", "machine.yaml"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text("")
-    assert system.git()["dirty"] is False
-    with monkeypatch.context() as hook:  # of another repository
-        hook.setenv("GIT_DIR", str(Path(__file__).parents[2] / ".git"))
-        assert system.git() == found
-    with monkeypatch.context() as mounted:  # another owner's
-        mounted.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-        assert system.git() == found
-    with monkeypatch.context() as without:
-        without.setenv("PATH", str(tmp_path))
-        assert system.without_revision() == "git is not installed"
-    for path in ("suite/new.py", "tasks/new/__init__.py", "reference_impls/new.py", "conf/new.yaml", "pyproject.toml"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text("")
-        assert system.git()["dirty"] is True
-        (tmp_path / path).unlink()
-
-    (tmp_path / "pyproject.toml").write_text("")
-    system.git_output("add", ".")
-    os.utime(tmp_path / "pyproject.toml", (1, 1))
-    index = (tmp_path / ".git/index").read_bytes()
-    assert system.git()["dirty"] is True
-    assert (tmp_path / ".git/index").read_bytes() == index  # another git at work is not locked out
-
-    inner = tmp_path / "site-packages"  # installed inside somebody else's repository
-    inner.mkdir()
-    monkeypatch.setattr(system, "ROOT", inner)
-    assert system.git() == {"revision": None, "dirty": None}
-    assert system.without_revision() == "the repository is that of a folder above the suite's"
-
-
 def test_what_a_library_sets_later_is_not_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """As torch.compile does, which names its cache: the second run of a command is made with it, the first was not."""
     before = environment()

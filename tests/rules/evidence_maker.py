@@ -25,9 +25,9 @@ from suite.measure.energy import energy
 from suite.measure.machine import Machine
 from suite.measure.samples import HEADER, Sample, format_row, read_samples
 from suite.measure.systems import power_ceiling
-from suite.record import evidence, mllog, system
+from suite.record import evidence, git, mllog, system
 from suite.record.equivalence import FILE, Comparison, Equivalence, Trial
-from suite.rules import dates, reference, revision
+from suite.rules import reference
 from suite.rules.reference import Point, Reference, ReferenceRun
 from suite.store import code
 from tests.record.example_run import SteppedClock
@@ -99,9 +99,8 @@ def isolate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(config, "benchmark", lambda task, scale: BENCHMARK if scale == "mini" else real(task, scale))
     monkeypatch.setattr(reference, "path", lambda benchmark: points)
     committed = lambda revision: None if revision == UNKNOWN_REVISION else BEGUN_MS - APART_MS  # noqa: E731
-    monkeypatch.setattr(revision, "has_history", lambda: True)
-    monkeypatch.setattr(revision, "committed_ms", committed)
-    monkeypatch.setattr(dates, "committed_ms", committed)
+    monkeypatch.setattr(git, "has_history", lambda: True)
+    monkeypatch.setattr(git, "committed_ms", committed)
 
 
 def write_run(

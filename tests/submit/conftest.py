@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from suite import config
-from suite.record.system import KEYS, git_output
+from suite.record import git
+from suite.record.system import KEYS
 from suite.rules.seals import SEAL
 from suite.submit.__main__ import main
 from tasks import image_classification
@@ -46,7 +47,7 @@ def write_committed(folder, **parameters):
 
 @cache
 def head():
-    return git_output("rev-parse", "HEAD").decode().strip()
+    return git.output("rev-parse", "HEAD").decode().strip()
 
 
 @pytest.fixture

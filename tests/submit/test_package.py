@@ -13,8 +13,8 @@ from mlperf_logging.system_desc_checker import system_desc_checker
 
 from suite.errors import UserError
 from suite.mlperf import packages
-from suite.record import states
-from suite.record.system import KEYS, git_output
+from suite.record import git, states
+from suite.record.system import KEYS
 from suite.review.model import report
 from suite.rules.seals import SEAL
 from suite.submit import staging
@@ -53,7 +53,7 @@ def test_code_is_that_of_the_revision_that_was_run(submit, told):
     assert "reference_impls.torch_shared" in imported
     assert {f"{module.replace('.', '/')}.py" for module in imported} <= names
     assert {name.split("/")[1] for name in names if name.count("/") > 1} == {"image_classification", "task"}
-    committed = git_output("show", f"{head()}:tasks/image_classification/__init__.py")
+    committed = git.output("show", f"{head()}:tasks/image_classification/__init__.py")
     assert (folder / "tasks/image_classification/__init__.py").read_bytes() == committed
 
 

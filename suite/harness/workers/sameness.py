@@ -13,7 +13,8 @@ from typing import Any
 
 from suite.config.folder import ROOT
 from suite.measure.machine import ALIKE, detect
-from suite.record.system import CODE, versions
+from suite.record.git import CHECKOUT
+from suite.record.system import versions
 
 
 def told() -> dict[str, Any]:
@@ -53,7 +54,7 @@ def _differences(leader: Mapping[str, Any], other: Mapping[str, Any]) -> Iterato
 
 def _code_sha256() -> str:
     found = hashlib.sha256()
-    for each in CODE:
+    for each in CHECKOUT:
         place = ROOT / each
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if path.suffix in (".py", ".yaml", ".txt", ".toml") and path.is_file():
