@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from suite import config
+from suite.config.folder import ROOT
 from suite.errors import BadPrediction
 from suite.store.arrays import prepared
 from suite.store.task import load_task
@@ -21,6 +22,7 @@ TWO_IMAGES = {
     "answer_boxes": np.float32([[[10, 10, 30, 30], [40, 5, 50, 25]], [[0, 0, 20, 20], [0, 0, 0, 0]]]),
     "answer_classes": np.int8([[0, 1], [0, -1]]),
 }
+RUN = ROOT / "submissions/example-org/results/one_core_torch/reinforcement_learning-small/run_1"
 VOC = """<annotation><size><width>640</width><height>480</height><depth>3</depth></size>
 <object><name>RBC</name><bndbox><xmin>10</xmin><ymin>20</ymin><xmax>{xmax}</xmax><ymax>60</ymax></bndbox></object>
 </annotation>"""
@@ -55,7 +57,14 @@ def test_mini_evaluates_and_review_finds_the_same_precision(tmp_path, framework)
 def test_draws_nothing_where_no_run_is(tmp_path):
     drawn = run(tmp_path, "tasks.detection.draw", "nowhere", "found.jpg")
     assert drawn.returncode == 2
-    assert drawn.stderr == "error: nowhere/config.yaml cannot be read: name the evidence folder of a run.\n"
+    assert drawn.stderr == (
+        "error: nowhere: config.yaml: No such file or directory: name the evidence folder of a run\n"
+    )
+    other = run(tmp_path, "tasks.detection.draw", RUN, "found.jpg")
+    assert other.returncode == 2
+    assert other.stderr == (
+        f"error: {RUN} holds a run of reinforcement_learning/small: name one of detection/mini or detection/small\n"
+    )
 
 
 def test_perfect_predictions_score_one():

@@ -146,6 +146,7 @@ def test_draws_a_landing_from_the_predictions_of_a_run(tmp_path):
     from xml.etree import ElementTree
 
     prediction, total = play("LunarLander-v3", SEEDS[1], brake)
+    (tmp_path / "config.yaml").write_text("task: reinforcement_learning\nscale: small\n")
     (tmp_path / "predictions.jsonl").write_text("{}\n" + json.dumps(prediction) + "\n")
     done = run(tmp_path, "tasks.reinforcement_learning.draw", ".", "landing.svg", "2")
     assert done.returncode == 0, done.stderr

@@ -38,7 +38,9 @@ def test_shows_the_transcripts_of_a_run(tmp_path_factory):
 def test_shows_no_transcripts_where_no_run_is(tmp_path):
     shown = run(tmp_path, "tasks.speech.transcripts", "nowhere")
     assert shown.returncode == 2
-    assert shown.stderr == "error: nowhere/config.yaml cannot be read: name the evidence folder of a run.\n"
+    assert shown.stderr == (
+        "error: nowhere: config.yaml: No such file or directory: name the evidence folder of a run\n"
+    )
 
 
 def test_the_voices_of_the_test_are_not_those_of_the_training():

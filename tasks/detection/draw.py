@@ -6,19 +6,18 @@ ones, those with a score of at least 0.3, in the colour of their class.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from PIL import Image, ImageDraw
 
 from suite import config
-from suite.errors import OneLineParser, UserError, command
+from suite.errors import OneLineParser, command
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 from tasks.detection import class_names
+from tasks.evidence import predicted
 
 LOWEST_SCORE = 0.3
 LAYOUT = {"mini": (2, 4, 4), "small": (2, 2, 2)}  # rows, columns and enlargement
@@ -32,19 +31,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("file", type=Path)
     parser.add_argument("--data-dir", help="where the dataset lies; default: $SUITE_DATA, else the user's cache folder")
     given = parser.parse_args(argv)
-    try:
-        scale = yaml.safe_load((given.run / "config.yaml").read_text())["scale"]
-        lines = (given.run / "predictions.jsonl").read_text().splitlines()
-    except OSError as error:
-        raise UserError(f"{error.filename} cannot be read: name the evidence folder of a run.") from error
-    if not lines:
-        raise UserError(f"{given.run} has no predictions: name a run that was evaluated.")
+    scale, predictions = predicted(given.run, "detection", LAYOUT)
     data = prepared(config.benchmark("detection", scale), load_task("detection"), given.data_dir)
     rows, columns, factor = LAYOUT[scale]
     pictures = [
-        picture(image, boxes, json.loads(line), class_names(scale), factor)
-        for image, boxes, line, _ in zip(
-            data["test_images"], data["answer_boxes"], lines, range(rows * columns), strict=False
+        picture(image, boxes, found, class_names(scale), factor)
+        for image, boxes, found, _ in zip(
+            data["test_images"], data["answer_boxes"], predictions, range(rows * columns), strict=False
         )
     ]
     sheet = np.concatenate([np.concatenate(pictures[r * columns :][:columns], 1) for r in range(rows)])

@@ -6,12 +6,12 @@ again from its seed and its actions.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from suite.errors import OneLineParser, UserError, command
+from tasks.evidence import predicted
 from tasks.reinforcement_learning.episode import Episode
 
 _EVERY = 15  # steps between two pictures of the lander; it makes 50 in a second
@@ -25,11 +25,10 @@ def main(argv: list[str]) -> int:
     parser.add_argument("file", type=Path)
     parser.add_argument("line", type=int, nargs="?", default=1)
     given = parser.parse_args(argv)
-    path = given.run / "predictions.jsonl"
-    lines = path.read_text().splitlines() if path.is_file() else []
-    if not 1 <= given.line <= len(lines):
-        raise UserError(f"{path} has {len(lines)} episodes, no line {given.line}: name a run that was evaluated")
-    prediction = json.loads(lines[given.line - 1])
+    _, episodes = predicted(given.run, "reinforcement_learning", ("small",))
+    if not 1 <= given.line <= len(episodes):
+        raise UserError(f"{given.run} has {len(episodes)} episodes, no line {given.line}")
+    prediction = episodes[given.line - 1]
     given.file.write_text(drawing(prediction["seed"], [int(digit) for digit in prediction["actions"]]))
     return 0
 

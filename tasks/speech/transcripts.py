@@ -6,16 +6,15 @@ one left out, I for one put in, and how many transcripts are right.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import jiwer
-import yaml
 
 from suite import config
-from suite.errors import OneLineParser, UserError, command
+from suite.errors import OneLineParser, command
 from suite.store.arrays import prepared
 from suite.store.task import load_task
+from tasks.evidence import predicted
 
 
 def main(argv: list[str]) -> int:
@@ -24,13 +23,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("run", type=Path)
     parser.add_argument("--data-dir", help="where the dataset lies; default: $SUITE_DATA, else the user's cache folder")
     given = parser.parse_args(argv)
-    try:
-        scale = yaml.safe_load((given.run / "config.yaml").read_text())["scale"]
-        heard = [json.loads(line) for line in (given.run / "predictions.jsonl").read_text().splitlines()]
-    except OSError as error:
-        raise UserError(f"{error.filename} cannot be read: name the evidence folder of a run.") from error
-    if not heard:
-        raise UserError(f"{given.run} has no predictions: name a run that was evaluated.")
+    scale, heard = predicted(given.run, "speech", config.scales("speech"))
     data = prepared(config.benchmark("speech", scale), load_task("speech"), given.data_dir)
     said = bytes(data["answer_texts"]).decode().split("\n")
     wrong = [pair for pair in zip(said, heard, strict=True) if pair[0] != pair[1]]

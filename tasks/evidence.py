@@ -1,0 +1,36 @@
+"""What a run predicted, for the commands that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from suite.errors import UserError
+from suite.record.evidence import CONFIG, PREDICTIONS
+from suite.record.parsing import decoded, json_value, yaml_mapping
+from suite.store.disk import read_safely, reason
+
+
+def predicted(run: Path, task: str, scales: Collection[str]) -> tuple[str, list[Any]]:
+    """The scale and the predictions of the run in the evidence folder `run`.
+
+    Raises UserError if they cannot be read, if there are none, and if the run is of another task or scale.
+    """
+    try:
+        config, _ = yaml_mapping(read_safely(run / CONFIG))
+        lines = read_safely(run / PREDICTIONS).splitlines()
+        found = [json_value(decoded(line)) for line in lines]
+    except (OSError, ValueError) as error:
+        raise UserError(f"{run}: {_file(error)}{reason(error)}: name the evidence folder of a run") from error
+    trained, scale = (str(config.get(name)) for name in ("task", "scale"))
+    if trained != task or scale not in scales:
+        wanted = " or ".join(f"{task}/{each}" for each in scales)
+        raise UserError(f"{run} holds a run of {trained}/{scale}: name one of {wanted}")
+    if not found:
+        raise UserError(f"{run} has no predictions: name a run that was evaluated")
+    return scale, found
+
+
+def _file(error: Exception) -> str:
+    return f"{Path(error.filename).name}: " if isinstance(error, OSError) and error.filename else ""
