@@ -59,7 +59,6 @@ def main(argv: list[str]) -> int:
         print(HELP, end="")
         return 0
     options = _options([word for word in argv if word != "--json"])
-    task, data_dir = options["task"], options.get("data_dir")
     own = read(Path(options["implementation"]), options.get("framework")) if "implementation" in options else None
     hyperparameters: Mapping[str, Any] | None = None
     if "out" in options:
@@ -71,7 +70,7 @@ def main(argv: list[str]) -> int:
         hyperparameters = runs.benchmark.hyperparameters
     rows: list[Row] = []
     compared: list[Comparison] = []
-    precision, asked = options.get("precision"), "scale" in options
+    precision, task = options.get("precision"), options["task"]
     if own and precision and precision not in (named := own.declared.precisions or (precision,)):
         raise UserError(f"precision={precision}: {own.told.name} trains in {', '.join(named)}")
     if own and "fp32" not in (named := own.declared.precisions or ("fp32",)):
@@ -79,11 +78,9 @@ def main(argv: list[str]) -> int:
             f"{own.told.name} trains in {', '.join(named)}: a check, and the closed division (equivalence.1), hold it "
             "to the reference in fp32 on processors too: let it train so, and add fp32 to PRECISIONS"
         )
-    for scale in [options["scale"]] if asked else config.scales(task):
+    for scale in [options["scale"]] if "scale" in options else config.scales(task):
         ledger = Ledger(f"{task}/{scale}")
-        framework = options.get("framework")
-        closed = options.get("division", DIVISIONS[0]) == DIVISIONS[0]
-        found = _check(ledger, task, scale, framework, own, precision, hyperparameters, data_dir, asked, closed)
+        found = _check(ledger, scale, options, own, hyperparameters)
         compared += [found] if found else []
         rows += ledger.rows
     if "--json" in argv:
@@ -123,53 +120,62 @@ def _options(words: list[str]) -> dict[str, str]:
 
 def _check(
     ledger: Ledger,
-    name: str,
     scale: str,
-    framework: str | None,
+    options: Mapping[str, str],
     own: OwnImplementation | None,
-    precision: str | None,
     hyperparameters: Mapping[str, Any] | None,
-    data_dir: str | None,
-    asked: bool,
-    closed: bool,
 ) -> Comparison | None:
     """Check a benchmark. Return how an own implementation compares with the reference, None if that was not measured.
 
-    `hyperparameters` are those that the own implementation ran with; None stands for the benchmark's. `closed` says
-    whether the division is the one that fixes the model.
+    `hyperparameters` are those that the own implementation ran with; None stands for the benchmark's.
     """
-    benchmark = benchmark_of(ledger, name, scale)
+    benchmark, data_dir = benchmark_of(ledger, options["task"], scale), options.get("data_dir")
     task = task_of(ledger, benchmark) if benchmark else None
     if not benchmark or not task:
         return None
     if missing := files.faults(benchmark.dataset, files.root(data_dir), "size"):
         reason = f"{missing[0].problem}: {files.fetching(benchmark.name, data_dir)}"
-        if asked:
+        if "scale" in options:
             raise UserError(reason)
         ledger.skip("prepare returns the benchmark's arrays", reason)
         return None
     data = arrays_of(ledger, benchmark, task, data_dir)
     if data is None:
         return None
-    if own:
-        if hyperparameters is not None:
-            benchmark = benchmark.model_copy(update={"hyperparameters": dict(hyperparameters)})
-        under, load_own = ledger.under(own.told.name), cache(lambda: own.load(name))
-        if not _implementation(under, benchmark, task, load_own, data, asked=True):
-            return None
-        if not closed:
-            under.skip("it is held to the reference", "the open division frees the model")
-            return None
-        usual = systems.precision_of(config.system(systems.CPU), machine.detect(), benchmark)
-        named = own.declared.precisions or (usual,)
-        return held.against(under, benchmark, own, load_own(), data, precision or (usual if usual in named else "fp32"))
-    found = frameworks(name)
+    if not own:
+        _references(ledger, benchmark, task, data, options.get("framework"))
+        return None
+    if hyperparameters is not None:
+        benchmark = benchmark.model_copy(update={"hyperparameters": dict(hyperparameters)})
+    return _own(ledger.under(own.told.name), benchmark, task, data, own, options)
+
+
+def _own(
+    ledger: Ledger,
+    benchmark: Benchmark,
+    task: Task,
+    data: Arrays,
+    own: OwnImplementation,
+    options: Mapping[str, str],
+) -> Comparison | None:
+    load = cache(lambda: own.load(benchmark.task))
+    if not _implementation(ledger, benchmark, task, load, data, asked=True):
+        return None
+    if options.get("division", DIVISIONS[0]) != DIVISIONS[0]:
+        ledger.skip("it is held to the reference", "the open division frees the model")
+        return None
+    usual = systems.precision_of(config.system(systems.CPU), machine.detect(), benchmark)
+    trains_in = own.declared.precisions or (usual,)
+    precision = options.get("precision") or (usual if usual in trains_in else "fp32")
+    return held.against(ledger, benchmark, own, load(), data, precision)
+
+
+def _references(ledger: Ledger, benchmark: Benchmark, task: Task, data: Arrays, framework: str | None) -> None:
+    """Check the reference in each framework, or in `framework`, and the frameworks against each other."""
+    name, found = benchmark.task, frameworks(benchmark.task)
     if not found:
-        ledger.hold(
-            "the task is written in a framework",
-            ImplementationModule,
-            lambda: _load(name, config.names("framework")[0]),
-        )
+        first = config.names("framework")[0]
+        ledger.hold("the task is written in a framework", ImplementationModule, lambda: _load(name, first))
     trained = []
     for each in [framework] if framework else found:
         load = partial(_load, name, each)
@@ -178,7 +184,6 @@ def _check(
             trained.append(Side(each, *made))
     for one, other in pairwise(trained):
         together(ledger.under(f"{one.framework} and {other.framework}"), benchmark, task, one, other, data)
-    return None
 
 
 def _load(task: str, framework: str) -> ImplementationModule:
