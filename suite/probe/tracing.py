@@ -119,7 +119,9 @@ class Sum:
 
 
 def uncounted(counts: Mapping[str, int | None]) -> str | None:
-    """A sentence that names the operators without a count; None if all have one."""
+    """A sentence that names the operators without a count, or says that there is none; None if all have one."""
+    if not counts:
+        return "no matrix product or convolution of the framework was called"
     names = [name for name, count in counts.items() if count is None]
     return f"the operations of {', '.join(names)} cannot be counted" if names else None
 

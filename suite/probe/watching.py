@@ -72,7 +72,8 @@ class Tracing:
     @property
     def notes(self) -> list[str]:
         """A note that names the operators without a count, if there are any."""
-        why = uncounted({call.operator: None for call in self.calls if call.flops is None and call.bytes is not None})
+        without = {call.operator: None for call in self.calls if call.flops is None and call.bytes is not None}
+        why = uncounted(without) if without else None
         return [why] if why else []
 
     def spent(self) -> list[float]:

@@ -175,6 +175,40 @@ def test_a_model_of_ones_own_is_built_on_its_device_for_pictures_of_the_size_ask
         main(["make", f"models={own}", "size=384", f"out={out}"])
 
 
+SUBCLASS = """
+import keras
+
+
+class Net(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.head = keras.layers.Conv2D(8, 3), keras.layers.Dense(10)
+
+    def call(self, x):
+        return {"classes": self.head(keras.ops.mean(self.convolution(x), (1, 2)))}
+
+
+def build():
+    return Net()
+"""
+
+
+@pytest.mark.parametrize("mode", ["infer", "train"])
+@pytest.mark.parametrize("text", [SUBCLASS, made.KERAS.replace("keras.Input((16, 16, 3)), ", "")])
+def test_a_model_that_does_not_say_what_it_takes_is_given_pictures(text, mode, tmp_path):
+    own, out = made.own(tmp_path, text), tmp_path / "bricks.json"
+    assert main(["make", f"models={own}", "size=16", f"mode={mode}", f"out={out}"]) == 0
+    kinds = {call.op for brick in record.read(Made, out).bricks for call in brick.calls}
+    assert {"Conv2D", "MatMul"} <= kinds
+
+
+def test_a_model_of_something_else_than_a_picture_is_refused(tmp_path):
+    text = "import keras\n\n\ndef build():\n    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])\n"
+    own = made.own(tmp_path, text)
+    with pytest.raises(UserError, match=r"takes one of \[batch, height, width, channels\], and this one \(None, 4\)"):
+        main(["make", f"models={own}", f"out={tmp_path / 'bricks.json'}"])
+
+
 def test_a_brick_that_would_fill_the_memory_is_not_run():
     runs = partial(frameworks.runs, frameworks.load("tensorflow"))
     shape = [{"dtype": "int64"}, [1 << 40]]

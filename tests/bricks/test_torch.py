@@ -171,6 +171,24 @@ def test_a_model_whose_code_asks_for_numbers_is_computed(asked, tmp_path):
     assert main(["make", f"models={own}", "size=16", f"out={tmp_path / 'bricks.json'}"]) == 0
 
 
+@pytest.mark.parametrize("then", [".to(memory_format=torch.channels_last)", ".to('cpu')", ".bfloat16().float()"])
+def test_a_model_may_be_moved_where_it_is_built(then, tmp_path):
+    own = made.own(tmp_path, f"import torch{made.TORCH.rstrip()}{then}\n")
+    assert main(["make", f"models={own}", "size=16", f"out={tmp_path / 'bricks.json'}"]) == 0
+
+
+def test_a_model_without_parameters_infers(tmp_path):
+    own = made.own(tmp_path, "from torch import nn\n\n\ndef build():\n    return nn.Flatten()\n")
+    assert main(["make", f"models={own}", "mode=infer", "size=16", f"out={tmp_path / 'bricks.json'}"]) == 0
+
+
+def test_torchscript_whose_calls_cannot_be_seen_is_refused(tmp_path):
+    text = made.TORCH.replace("return nn", "return torch.jit.script(nn")
+    own = made.own(tmp_path, f"import torch{text.rstrip()})\n")
+    with pytest.raises(UserError, match="net is TorchScript, whose calls cannot be seen: return the module itself"):
+        main(["make", f"models={own}", "size=16", f"out={tmp_path / 'bricks.json'}"])
+
+
 @pytest.mark.slow
 def test_a_task_has_bricks_of_batches_in_the_precision_of_its_runs(tmp_path, monkeypatch):
     out = tmp_path / "bricks.json"

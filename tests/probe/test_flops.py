@@ -1,6 +1,7 @@
 """Operations are counted as by hand: Levinthal's check, AlexNet of one, two and four affine layers of 4096 units."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe import instruments
 from suite.probe.__main__ import main
@@ -197,6 +199,24 @@ def test_what_cannot_be_counted_is_named(capsys, monkeypatch):
         (cell,) = json.loads(capsys.readouterr().out)["cells"]
         assert any("aten._trilinear cannot be counted" in note for note in cell["notes"])
         assert not any(cell["figures"].get(each, {}).get("value") for each in ("GFLOP/step", "GFLOP/s", "MFU"))
+
+
+@pytest.mark.parametrize("level", ["flops", "throughput"])
+def test_what_calls_no_product_has_no_count_and_not_nothing(capsys, monkeypatch, level):
+    monkeypatch.setattr(instruments.load("torch"), "flops", lambda call: {})
+    words = ["model=squeezenet1_1", "size=32", "batch=1", "precision=fp32", "repeats=1", "seconds=0.01", "--json"]
+    assert main([f"level={level}", *words, "mlflow=false"]) == 0
+    (cell,) = json.loads(capsys.readouterr().out)["cells"]
+    assert any("no matrix product or convolution of the framework was called" in note for note in cell["notes"])
+    assert [cell["figures"].get(each, {}).get("value") for each in ("GFLOP/step", "GFLOP/s", "MFU")] == [None] * 3
+
+
+def test_a_step_without_products_has_no_kernels_to_time(monkeypatch):
+    library = instruments.load("torch")
+    monkeypatch.setattr(library, "called", lambda call, device: Counter())
+    monkeypatch.setattr(library, "flops", lambda call: call() or {"aten.mm": 3})
+    with pytest.raises(UserError, match=r"no matrix product or convolution in fp32 or .* to time; it calls aten\.mm"):
+        main(["level=kernels", "model=squeezenet1_1", "size=32", "batch=1", "precision=fp32", "mlflow=false"])
 
 
 @pytest.mark.parametrize(("level", "times"), [("flops", 1), ("flops", 2), ("throughput", 2)])

@@ -39,7 +39,7 @@ class Counting:
 
 @pytest.mark.parametrize("counting", [Counting(), Counting("iterations", np.int32)])
 def test_training_goes_on_at_the_place(counting):
-    made = Checked(counting, "counting")
+    made = Checked(counting, "counting", None)
     seen = made.train_until(3 * SIZE).samples
     assert places.go_to(made, seen, 60 * SIZE + 1) == 60 * SIZE
     assert made.train_until(61 * SIZE).samples == 61 * SIZE
@@ -49,7 +49,7 @@ def test_training_goes_on_at_the_place(counting):
 
 def test_without_a_counter_it_goes_on_where_it_was():
     counting = Counting(name=None)
-    made = Checked(counting, "counting")
+    made = Checked(counting, "counting", None)
     seen = made.train_until(3 * SIZE).samples
     assert places.go_to(made, seen, 60 * SIZE) is None
     assert made.train_until(1).samples == 4 * SIZE

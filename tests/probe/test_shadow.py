@@ -34,7 +34,7 @@ class Steps:
             self.after.append([np.array(each, np.float64) for each in self.parameters()])
 
 
-def in_torch(weights, exact=False, reduced=False, dropout=0.0) -> Steps:
+def in_torch(weights, exact=False, reduced=False, dropout=0.0, waves=False) -> Steps:
     import torch
 
     kind = torch.float64 if exact else torch.float32
@@ -56,6 +56,10 @@ def in_torch(weights, exact=False, reduced=False, dropout=0.0) -> Steps:
     def step():
         given = images.clone()
         given[:, 0] *= 0.25  # a view that is written in place
+        if waves:
+            spectrum = torch.fft.rfft(given).conj() * 0.5
+            torch.view_as_real(spectrum)[..., 0] *= 0.3
+            given = torch.fft.irfft(spectrum.conj()) + spectrum.imag.mean() + spectrum.abs().mean()
         with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
             loss = torch.nn.functional.cross_entropy(layers(given), labels)
         optimizer.zero_grad()
@@ -133,6 +137,16 @@ def test_the_shadow_takes_the_steps_of_float64(framework, reduced):
         expected = length(found[step - 1], exact.after[step - 1]) / length(exact.after[step - 1], initial)
         assert distance.after[step] == pytest.approx(expected, rel=1e-6)
         assert expected > (1e-3 if reduced else 1e-8)
+
+
+def test_complex_numbers_have_a_shadow_of_twice_their_bits():
+    single, distance = shadowed("torch", waves=True)
+    assert not distance.refused
+    initial, *found = single.after
+    exact = in_torch(initial, exact=True, waves=True)
+    exact.run(max(STEPS))
+    expected = length(found[0], exact.after[0]) / length(exact.after[0], initial)
+    assert distance.after[1] == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -244,8 +244,8 @@ def _of_model(subject: Subject, network: Callable[[], Any] | None) -> Sequence[R
     try:
         with FakeTensorMode():
             workload, found = _recorded(subject, network, 1)
-    except (UserError, *ASKED) as error:
-        if not isinstance(error, ASKED) and not isinstance(error.__cause__, ASKED):
+    except Exception as error:  # code of one's own may do what tensors of shapes alone cannot
+        if network is None and not isinstance(error, ASKED) and not isinstance(error.__cause__, ASKED):
             raise
         workload, found = _recorded(subject, network, 1)
     assert isinstance(workload, Model)
@@ -271,7 +271,10 @@ def _recorded(subject: Subject, network: Callable[[], Any] | None, batches: int)
 def _built(subject: Subject, network: Callable[[], Any] | None) -> Workload:
     conditions = subject.conditions
     if network:
-        workload: Workload = Model(network(), conditions, conditions.size or DEFAULT_SIZE, subject.device, SEED)
+        made = network()
+        if isinstance(made, torch.jit.ScriptModule):
+            raise UserError(f"{conditions.name} is TorchScript, whose calls cannot be seen: return the module itself")
+        workload: Workload = Model(made, conditions, conditions.size or DEFAULT_SIZE, subject.device, SEED)
     else:
         workload = subject.build()
     workload.ready(1)

@@ -24,14 +24,16 @@ class Model:
         self.training, self.samples = conditions.mode == "train", conditions.batch or DEFAULT_BATCH
         self.network, self.device = network, device_name(device)
         random = np.random.default_rng(seed)
-        _, height, width, channels = network.input_shape
+        height, width, channels = picture(network)
         size = conditions.size or DEFAULT_SIZE
         with tf.device(self.device):
             shape = (self.samples, height or size, width or size, channels)
             self.images = tf.constant(random.standard_normal(shape, np.float32))
-            self.labels = tf.constant(random.integers(0, network.output_shape[-1], self.samples))
-            self.optimizer = keras.optimizers.SGD(1e-4, momentum=MOMENTUM)
+            self.labels = tf.zeros(self.samples, tf.int64)  # the class that every network has
             if self.training:
+                if not network.built:
+                    network(self.images[:1])  # only then it has its variables
+                self.optimizer = keras.optimizers.SGD(1e-4, momentum=MOMENTUM)
                 self.optimizer.build(network.trainable_variables)
         graph = tf.function(jit_compile=device.kind == "gpu")
         self.step = graph(self.train_step if self.training else self.infer)
@@ -49,15 +51,30 @@ class Model:
     def train_step(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """Take one step of SGD and return its loss."""
         with tf.GradientTape() as tape:
-            logits = tf.cast(self.network(images, training=True), tf.float32)
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+            outputs = [tf.cast(each, tf.float32) for each in tf.nest.flatten(self.network(images, training=True))]
+            losses = [tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits) for logits in outputs]
+            loss = sum(map(tf.reduce_mean, losses[1:]), tf.reduce_mean(losses[0]))
         variables = self.network.trainable_variables
         self.optimizer.apply(tape.gradient(loss, variables), variables)
         return loss
 
     def infer(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """One forward pass."""
-        return self.network(images, training=False)[0, 0]
+        return tf.nest.flatten(self.network(images, training=False))[0][0, 0]
+
+
+def picture(network: Any) -> tuple[int | None, int | None, int]:
+    """Height, width and channels of what a network takes; height and width are None if any will do.
+
+    Raises UserError if it takes something else than one picture.
+    """
+    try:
+        shape = network.input_shape
+    except (AttributeError, ValueError):  # a subclass, or layers in sequence that nobody has called
+        return None, None, 3
+    if not (isinstance(shape, tuple) and len(shape) == 4):
+        raise UserError(f"a model of pictures takes one of [batch, height, width, channels], and this one {shape}")
+    return shape[1:]
 
 
 def listed() -> list[str]:

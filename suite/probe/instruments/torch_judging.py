@@ -106,7 +106,7 @@ def _judged(name: str, shapes: str, call: Call) -> Judged:
     if name.removeprefix("aten.") in UNSET:
         return Judged(name, shapes, UNDEFINED)
     made, gradients = call.again()
-    kinds = {_kind(each) for each in made if _judgeable(each)}
+    kinds = {_kind(each) for each in tensors(made) if _judgeable(each) or (each.is_complex() and each.numel() > 0)}
     if not kinds:
         return Judged(name, shapes, WHOLE)
     if other := kinds - MANTISSA.keys():
@@ -148,12 +148,19 @@ def _same(some: Made, others: Made) -> bool:
     return all(bool(((a == b) | (a.isnan() & b.isnan())).all()) for a, b in pairs)
 
 
+def doubled(value: Any) -> Any:
+    """A tensor in float64, a complex one in complex128; a type as the one of these that replaces it; else `value`."""
+    given = value if isinstance(value, torch.dtype) else value.dtype
+    wide = torch.float64 if given.is_floating_point else torch.complex128 if given.is_complex else given
+    return wide if isinstance(value, torch.dtype) else value.to(wide)
+
+
 def _copied(value: Any, exact: bool) -> Any:
-    if isinstance(value, torch.dtype) and exact and value.is_floating_point:
-        return torch.float64
+    if isinstance(value, torch.dtype) and exact:
+        return doubled(value)
     if not isinstance(value, torch.Tensor):
         return value
     copy = value.detach().clone()
-    if exact and copy.is_floating_point():
-        copy = copy.double()
+    if exact:
+        copy = doubled(copy)
     return copy.requires_grad_(value.requires_grad)

@@ -30,7 +30,8 @@ class Model:
         random = torch.Generator().manual_seed(seed)
         self.images = torch.randn(self.samples, 3, size, size, generator=random).to(self.device)
         self.labels = torch.zeros(self.samples, dtype=torch.long).to(self.device)  # the class that every network has
-        self.optimizer = torch.optim.SGD(network.parameters(), lr=1e-4, momentum=MOMENTUM)
+        if self.training:
+            self.optimizer = torch.optim.SGD(network.parameters(), lr=1e-4, momentum=MOMENTUM)
 
     def ready(self, steps: int) -> None:
         """See `Workload`."""

@@ -15,7 +15,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart
-from suite.probe.instruments.torch_judging import PROFILER
+from suite.probe.instruments.torch_judging import PROFILER, doubled
 from suite.probe.instruments.torch_operators import Operators, written
 from suite.probe.instruments.torch_watch import Places
 from suite.probe.shadow import STEPS, Distance, distances
@@ -52,19 +52,21 @@ class Shadow(Operators):  # type: ignore[no-untyped-call]
         storage = tensor.untyped_storage()
         if storage not in self.storages:
             whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
-            self.storages[storage] = whole.double() if tensor.is_floating_point() else whole.clone()
+            self.storages[storage] = doubled(whole) if _shadowed(tensor) else whole.clone()
         shadow: torch.Tensor = self.storages[storage]
-        if not tensor.is_floating_point():
-            shadow = shadow.view(tensor.dtype)
-        return shadow.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+        if _shadowed(shadow) or not _shadowed(tensor):
+            shadow = shadow.view(doubled(tensor.dtype))
+        shadow = shadow.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+        shadow = shadow.conj() if tensor.is_conj() else shadow
+        return shadow._neg_view() if tensor.is_neg() else shadow
 
     def _given(self, value: Any, writes: bool) -> Any:
         """An operator's argument for its shadow; whole numbers that nothing has made or will write stay as they are."""
-        if isinstance(value, torch.dtype) and value.is_floating_point:
-            return torch.float64
+        if isinstance(value, torch.dtype):
+            return doubled(value)
         if not isinstance(value, torch.Tensor):
             return value
-        if writes or value.is_floating_point() or value.untyped_storage() in self.storages:
+        if writes or _shadowed(value) or value.untyped_storage() in self.storages:
             return self.of(value)
         return value
 
@@ -74,6 +76,10 @@ class Shadow(Operators):  # type: ignore[no-untyped-call]
             both = isinstance(each, torch.Tensor) and isinstance(shadow, torch.Tensor)
             if both and each.untyped_storage() not in self.storages:
                 self.of(each).copy_(shadow)
+
+
+def _shadowed(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def shadowed(build: Callable[[], Workload], device: Device) -> Distance:

@@ -195,6 +195,8 @@ class Watched:
                 inner = event.cpu_children
                 spent = (each.device_time_total if gpu else each.cpu_time_total for each in inner)
                 seconds[int(event.name.removeprefix(REGION))] += sum(spent) / 1e6
+        if not calls.noted:
+            raise UserError("a step calls no operator of PyTorch")
         if not any(seconds):
             raise UserError(
                 "PyTorch's profiler tells no time of any operator: on a GPU CUPTI does, if no other profiler has it"

@@ -148,6 +148,9 @@ class Kernels:
                 lambda: found.append(self.instruments.called(lambda: workload.run(COUNTED_STEPS), device))
             )
         (calls,), whole = found, sum(filter(None, counted.values()))
+        if not calls:
+            called = f"; it calls {', '.join(sorted(counted))}" if counted else ""
+            raise UserError(f"a step has no matrix product or convolution in {' or '.join(WIDTHS)} to time{called}")
         covered = sum(times * problem.flops for (problem, _), times in calls.items())
         if why := uncounted(counted):
             self.notes.append(f"what part these are of a step's operations is not known: {why}")

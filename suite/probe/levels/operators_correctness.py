@@ -16,7 +16,7 @@ from suite.probe.workload import Workload
 ERRORS = {"L2": "", "L-inf": "", "ulp": "median", "ulp 99 %": "", "gradient L2": "", "gradient ulp": "median"}
 COLUMNS = {"type": "", **ERRORS, "repeats": "", "threads": ""}
 MOST_NAMES = 8
-MOST_OFF = 0.01  # of L2, before it is noted: more than rounding does in any type
+MOST_OFF = 0.01  # of L2, before it is noted: rounding does so only to results whose terms cancel
 
 
 class Measurement:
@@ -93,7 +93,8 @@ def notes(found: list[Judged]) -> list[str]:
         told.append(f"values not finite that are so in float64, or the other way round: {_listed(list(lost))}")
     off = {each.operator: None for each in found for it in (each.forward, each.gradient) if it and it.l2 > MOST_OFF}
     if off:
-        told.insert(0, f"off by more than {100 * MOST_OFF:g} % (L2), more than rounding explains: {_listed(list(off))}")
+        why = "more than rounding explains unless large terms cancel"
+        told.insert(0, f"off by more than {100 * MOST_OFF:g} % (L2), {why}: {_listed(list(off))}")
     return [*told, f"the same or not: to the last bit, in {REPEATS} calls, and on another number of threads"]
 
 
