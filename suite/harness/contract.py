@@ -55,9 +55,12 @@ def evaluation_data(data: Mapping[str, np.ndarray]) -> Given:
 
 
 class Checked:
-    """Wraps the implementation `inner` of the module `name`; raises BrokenContract if a result is not as promised."""
+    """Wraps the implementation `inner` of the module `name`; raises BrokenContract if a result is not as promised.
 
-    def __init__(self, inner: Any, name: str) -> None:
+    `step` is how many samples each step counts, None if steps differ.
+    """
+
+    def __init__(self, inner: Any, name: str, step: int | None) -> None:
         for contract in (
             Implementation.train_until,
             Implementation.predict,
@@ -66,7 +69,8 @@ class Checked:
         ):
             if not callable(getattr(inner, contract.__name__, None)):
                 raise BrokenContract(f"what build of {name} made has no {contract.__name__}", contract)
-        self.inner, self.name = inner, name
+        self.inner, self.name, self.step = inner, name, step
+        self.seen: int | None = 0  # None after a state was loaded, whose samples only the author's code knows
 
     def train_until(self, samples: int) -> TrainStats:
         """Call the inner `train_until`, which must reach `samples`."""
@@ -78,9 +82,16 @@ class Checked:
             raise BrokenContract(self._returned("train_until", stats.samples, " as samples"), TrainStats)
         if not isinstance(stats.loss, int | float | None) or (type(stats.loss) is int and abs(stats.loss) >= _LIMIT):
             raise BrokenContract(self._returned("train_until", stats.loss, " as loss"), TrainStats)
+        found = f"train_until({samples}) of {self.name} stopped at {stats.samples} samples"
         if stats.samples < samples:
-            found = f"train_until({samples}) of {self.name} stopped at {stats.samples} samples"
             raise BrokenContract(found, Implementation.train_until)
+        if self.step:
+            if stats.samples % self.step:
+                raise BrokenContract(f"{found}, in steps of {self.step}", TrainStats)
+            one_step = self.seen is None or stats.samples <= self.seen + self.step
+            if stats.samples >= samples + self.step and not one_step:
+                raise BrokenContract(f"{found}, in steps of {self.step}", Implementation.train_until)
+        self.seen = stats.samples
         return stats
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
@@ -109,6 +120,7 @@ class Checked:
         """Call the inner `load_state_dict`."""
         with _called(Implementation.load_state_dict, self.name):
             self.inner.load_state_dict(state)
+        self.seen = None
 
     def _returned(self, function: str, value: object, part: str = "") -> str:
         return f"{function} of {self.name} returned {described(value)}{part}"
@@ -127,7 +139,7 @@ def build(
     try:
         with _called(ImplementationModule.build, name):
             made = module.build(deepcopy(benchmark.hyperparameters), training_data(data), seed, device)
-        return Checked(made, name)
+        return Checked(made, name, benchmark.hyperparameters.get("global_batch_size"))
     except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
         usual = config.benchmark(benchmark.task, benchmark.scale).hyperparameters
         given = benchmark.hyperparameters.items()

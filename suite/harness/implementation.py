@@ -97,14 +97,14 @@ class Implementation(Protocol):
     """A model in training. Made by a module's `build(hyperparameters, data, seed, device)`, which also warms it up.
 
     `build` is not timed, so it must not read, normalise, move or cache any array of a split. `train_until` and
-    `predict` do that at their first call, and keep the result on the device.
+    `predict` do that at their first call, and keep the result on the device for as long as they get the same arrays.
 
     With several workers each has its own, and all get the same calls. A step uses the same samples as with one worker,
     divided among them; after it all have the same state, which `state_dict` returns whole.
     """
 
     def train_until(self, samples: int) -> TrainStats:
-        """Take whole steps until at least `samples` samples have been seen in all (at least one step)."""
+        """Take whole steps until at least `samples` samples have been seen in all, and no step more (at least one)."""
         ...
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:

@@ -124,8 +124,8 @@ class Entry:
 
     @property
     def times(self) -> list[float]:
-        """The times to quality in seconds, ascending."""
-        return sorted(values(self.runs, lambda run: run.summary.seconds))
+        """The times to quality in seconds as the score counts them, ascending; see `multiplied`."""
+        return sorted(values(multiplied(self), lambda run: run.summary.seconds))
 
     @property
     def cost(self) -> float | None:

@@ -161,6 +161,14 @@ TOLD = {
         answering("train_until", recount(lambda _: 0)),
         "train_until(1) of reference_impls.parity.numpy stopped at 0 samples. The contract: train_until(samples)",
     ),
+    "samples beyond those asked for": (
+        method("train_until", lambda true: lambda self, samples: true(self, samples + 100)),
+        "train_until(1) of reference_impls.parity.numpy stopped at 120 samples, in steps of 20. The contract: train_",
+    ),
+    "samples of half a step": (
+        answering("train_until", recount(lambda samples: samples + 10)),
+        "train_until(1) of reference_impls.parity.numpy stopped at 30 samples, in steps of 20. The contract: Train",
+    ),
     "tensors in the state": (
         answering("state_dict", lambda state: {**state, "weights": Tensor()}),
         "'weights' in the state_dict of reference_impls.parity.numpy is a tests.Tensor. The contract: state_dict",

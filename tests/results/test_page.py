@@ -102,6 +102,7 @@ def test_score_that_is_no_olympic_mean_is_marked_wherever_it_stands():
     assert "runs times" not in page_of([entry(11.0), replace(made, seconds=None)]).text
     (row,) = csv.DictReader(io.StringIO(as_csv([made], PAGE)))
     assert (row["seconds"], row["normalisation"]) == ("11.0", "1.1")
+    assert float(row["seconds_min"]) == float(row["seconds_max"]) == pytest.approx(11.0)
     assert json.loads(as_json([made], PAGE))["results"][0]["normalisation"] == 1.1
 
 
