@@ -71,7 +71,7 @@ def collect(folders: Iterable[Path], system: str | None) -> list[Collected]:
                 raise UserError(
                     f"{shown(str(other.folder))} and {shown(str(made.folder))} are two results of "
                     f"{made.benchmark.name} on {made.system}: submit one, of several the one with the median score "
-                    "(rule runs.9); another machine needs a name of its own, system=NAME"
+                    "(rule runs.9); another machine or other code takes a command and a name of its own, system=NAME"
                 )
     return list(found.values())
 
