@@ -19,7 +19,7 @@ from suite.record.summary import Summary
 from suite.results.entry import UNKNOWN, Entry
 from suite.review.archive import refuse_packed
 from suite.review.drawn import history_of
-from suite.review.model import SUITE, Report, report
+from suite.review.model import SUITE, Log, Report, report
 from suite.rules.claims import SPELLED, UNDECIDED, UNNAMED
 from suite.rules.finding import Finding, Progress, verdict_of
 from suite.rules.seals import NAME, RESULTS, SEAL, Seal
@@ -205,24 +205,6 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
             for finding in breaches
             if finding.file == described or (_within(finding, groups[score.path].label) and finding.file not in others)
         ]
-        runs = []
-        for log in here:
-            history = history_of(log, source.folder.resolve(), source.ruleset)
-            last = history.points[-1] if history.points else None
-            seconds = _seconds(log.facts["minutes"])
-            runs.append(
-                RunReview(
-                    path=log.path,
-                    verdict=log.verdict,
-                    converged=log.verdict == "pass" and seconds is not None,
-                    findings=log.findings,
-                    summary=Summary(
-                        quality=last.quality if last else None, samples=last.samples if last else None, seconds=seconds
-                    ),
-                    seed=None,
-                    history=history,
-                )
-            )
         description = _texts(systems.description(groups[score.path]))
         entries.append(
             Entry(
@@ -253,10 +235,27 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
                 part=None,
                 flops=None,
                 peak_flops=None,
-                runs=tuple(runs),
+                runs=tuple(_run_of_mlperf(log, source) for log in here),
             )
         )
     return entries
+
+
+def _run_of_mlperf(log: Log, source: Source) -> RunReview:
+    history = history_of(log, source.folder.resolve(), source.ruleset)
+    last = history.points[-1] if history.points else None
+    seconds = _seconds(log.facts["minutes"])
+    return RunReview(
+        path=log.path,
+        verdict=log.verdict,
+        converged=log.verdict == "pass" and seconds is not None,
+        findings=log.findings,
+        summary=Summary(
+            quality=last.quality if last else None, samples=last.samples if last else None, seconds=seconds
+        ),
+        seed=None,
+        history=history,
+    )
 
 
 def bounded(value: float | None) -> float | None:
