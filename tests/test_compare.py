@@ -107,6 +107,8 @@ def test_what_is_not_known_of_a_run_is_not_compared():
     made = figures(of([10, 11, 12]), unknown)
     assert {made[name].says for name in ("energy", "cost")} == {"not known of both"}
     assert made["energy"].shown_b == "not known"
+    partly = entry(runs=(*unknown.runs[:1], *of([11, 12]).runs))
+    assert figures(partly, unknown)["energy"].shown_a == "not known"
 
 
 def test_costs_in_two_currencies_are_not_compared():

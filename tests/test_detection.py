@@ -91,6 +91,16 @@ def test_a_second_box_on_one_object_is_an_error():
     assert TASK.score(twice, TWO_IMAGES)["ap_50"] == pytest.approx(((51 + 50 * 2 / 3) / 101 + 1) / 2)
 
 
+def test_objects_of_every_size_count():
+    """A small one is found and one of 100 x 100 is not: precision 1 up to recall 1/2."""
+    scene = {
+        "test_images": np.zeros((1, 240, 320, 1), np.uint8),
+        "answer_boxes": np.float32([[[10, 10, 110, 110], [200, 10, 210, 20]]]),
+        "answer_classes": np.int8([[0, 0]]),
+    }
+    assert TASK.score([[record(bbox=(200, 10, 10, 10))]], scene)["ap_50"] == pytest.approx(51 / 101)
+
+
 @pytest.mark.parametrize(
     ("wrong", "line"),
     [

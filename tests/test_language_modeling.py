@@ -16,7 +16,7 @@ from suite import config
 from suite.errors import BadPrediction
 from suite.store.arrays import prepared
 from suite.store.task import load_task
-from tasks.language_modeling import AUDITED, CHUNK, grammar
+from tasks.language_modeling import AUDITED, CHUNK, grammar, shards
 from tests.command import PROJECT
 
 TASK = load_task("language_modeling")
@@ -110,6 +110,15 @@ def test_a_pilot_is_made_where_the_locale_is_not_of_utf_8(folder, monkeypatch):
     made += "shards.make('pilot', here, f'{shards.PILOT}/tokenizer.model', here / 'made')"
     subprocess.run([sys.executable, "-c", made], cwd=folder, env={**os.environ, "PYTHONPATH": str(PROJECT)}, check=True)
     assert "é".encode() in (folder / "made").read_bytes()
+
+
+def test_a_shard_that_was_cut_off_is_refused(tmp_path):
+    path = tmp_path / "text.bin"
+    shards.write_shard(path, np.arange(10))
+    assert shards.read_shard(path).tolist() == list(range(10))
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(ValueError, match="is no shard of 8 tokens"):
+        shards.read_shard(path)
 
 
 SCORED = {

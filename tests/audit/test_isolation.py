@@ -1,6 +1,7 @@
 """How a process is kept from the rest of the machine, and what is said where nothing can."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -8,10 +9,13 @@ import subprocess
 import pytest
 
 from suite.audit import process
+from suite.audit.__main__ import main
 from suite.audit.isolation import isolated, why_not
 from suite.audit.process import Process
+from suite.config.folder import ROOT
 from suite.errors import UserError
 from tests.audit.conftest import needs_isolation
+from tests.rules.evidence_maker import isolate, write_run
 
 
 def test_where_nothing_isolates_the_auditor_must_say_so(tmp_path, monkeypatch):
@@ -26,6 +30,14 @@ def test_why_nothing_isolates_is_what_the_system_says_first(tmp_path, monkeypatc
     (tmp_path / "unshare").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert why_not.__wrapped__() == "unshare: not permitted"
+
+
+@pytest.mark.parametrize("option", ["states", "data_dir"])
+def test_a_folder_that_the_code_needs_is_not_taken_for_one_to_hide(tmp_path, monkeypatch, option):
+    isolate(monkeypatch, tmp_path)
+    run = write_run(tmp_path / "run")
+    with pytest.raises(UserError, match=rf"^{re.escape(str(ROOT))} cannot be hidden from .*isolated=true$"):
+        main([str(run.folder), "run_code=true", f"{option}={ROOT}"])
 
 
 @needs_isolation

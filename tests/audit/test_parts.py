@@ -1,8 +1,6 @@
-"""What an audit is made of: the draw, the distance of two ways, predictions that differ, and whose code is taken."""
+"""What an audit is made of: the draw, the distance of two ways, and predictions that differ."""
 
 import io
-import json
-import os
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,7 +13,6 @@ from rich.console import Console
 from suite.audit import drawing, showing
 from suite.audit.__main__ import main
 from suite.audit.auditing import Asked, Audited, planned
-from suite.audit.code import Code, _packed
 from suite.audit.comparing import (
     MAX_DISTANCE,
     MAX_STRETCH,
@@ -34,7 +31,6 @@ from suite.record.equivalence import Comparison, Trial
 from suite.record.predictions import differing
 from suite.record.states import state_sha256
 from suite.rules.finding import Finding
-from suite.rules.seals import SEAL
 from suite.store import files
 from tests import distributions
 from tests.rules.evidence_maker import isolate, write_run
@@ -112,6 +108,14 @@ def claim(number, seconds):
 def block(*claims, **made):
     """The replay of the last of a run's claims."""
     return Replay(SimpleNamespace(claims=claims), claims[-1], **made)
+
+
+def test_states_are_compared_only_if_the_one_before_the_block_is_at_hand():
+    before, kept, trained = ({"a": np.array([x, 0.0])} for x in (0.0, 1.0, 2.0))
+    made = {"before": before, "kept": kept, "after": trained}
+    claims = claim(1, 1.0), claim(2, 1.0)
+    assert Compared(block(*claims, begin=4000, **made), ()).way.distance == 1.0
+    assert Compared(block(*claims, begin=0, **made), ()).way is None
 
 
 THREADS = ("threads 2, here 1",)
@@ -252,43 +256,3 @@ def test_arrays_that_the_disk_has_no_room_for_are_a_mistake_before_they_are_copi
     monkeypatch.setattr(files, "free_bytes", lambda folder: 0)
     with pytest.raises(UserError, match=r"^0\.1 GB of arrays are copied to .*, which has 0\.0 GB free: name a folder"):
         give_evaluation(SimpleNamespace(given=tmp_path), {"test_images": np.broadcast_to(0.0, 10**7)})
-
-
-def package(folder, implementation):
-    seal = {"version": 1, "org": "a", "division": "closed", "category": "research", "missing": [], "files": {}}
-    seal["results"] = [{"path": "results/s/b", "implementation": implementation}]
-    (folder / SEAL).write_text(json.dumps(seal))
-    return folder
-
-
-def test_of_a_package_only_code_of_the_task_is_taken(tmp_path):
-    at = tmp_path / "benchmarks/b/implementations/1"
-    for name in (
-        "reference_impls/speech/torch.py",
-        "reference_impls/recipe.py",
-        "reference_impls/translation/torch.py",
-        "suite/harness/loop.py",
-        "numpy.py",
-        "tasks/speech/__init__.py",
-        "reference_impls/speech/weights.bin",
-    ):
-        (at / name).parent.mkdir(parents=True, exist_ok=True)
-        (at / name).write_text(name)
-    os.symlink("/etc/passwd", at / "reference_impls/speech/shared.py")
-    found = _packed(package(tmp_path, "benchmarks/b/implementations/1"), "results/s/b", "speech")
-    assert sorted(found.files) == [
-        "reference_impls/recipe.py",
-        "reference_impls/speech/torch.py",
-        "tasks/speech/__init__.py",
-    ]
-    installed = Code("", found.files).install(tmp_path / "installed")
-    assert (installed / "tasks/__init__.py").exists()
-
-
-@pytest.mark.parametrize("place", ["../outside", "{}/outside", "benchmarks/../../outside", "results/s/b", None, 3])
-def test_no_code_is_taken_from_elsewhere_than_the_package_s_benchmarks(tmp_path, place):
-    for folder in ("outside", "package/results/s/b", "package/benchmarks"):
-        (tmp_path / folder / "reference_impls/speech").mkdir(parents=True)
-        (tmp_path / folder / "reference_impls/speech/torch.py").write_text("STOLEN = 1\n")
-    implementation = place.format(tmp_path) if isinstance(place, str) else place
-    assert _packed(package(tmp_path / "package", implementation), "results/s/b", "speech") is None

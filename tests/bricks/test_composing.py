@@ -124,8 +124,8 @@ def test_a_brick_that_a_model_has_often_takes_the_memory_of_one():
 
 
 def test_a_brick_without_a_time_is_counted_and_not_added():
-    composed = compose(made.model(1, 2), TIMES, made.CACHE)
-    assert composed.missing == 1
+    composed = compose(made.model(1, 2, 2), TIMES, made.CACHE)
+    assert composed.missing == 2  # steps, of one brick
     assert composed.sequential.value == pytest.approx(0.2)
     nothing = compose(made.model(2), TIMES, made.CACHE)
     assert (nothing.sequential.value, nothing.critical, nothing.hot) == (None, None, None)

@@ -49,6 +49,11 @@ def test_neighbours_are_run_in_turn_once_off_the_clock_and_once_on_it():
     assert all(len(each.hot) == ROUNDS for each in found)
 
 
+def test_a_single_round_is_taken_with_cold_weights_too():
+    found, _ = measuring.measure(Noting(), [made.relu()], Device("cpu", "fp32"), "infer", 1, lambda _: None)
+    assert [(len(each.hot), len(each.cold)) for each in found] == [(1, 1)]
+
+
 def test_a_brick_for_which_the_device_has_no_memory_does_not_stop_the_others(monkeypatch):
     class Small(Noting):
         def runner(self, brick, device, mode, room):

@@ -57,6 +57,16 @@ def test_two_machines_share_a_step_and_send_its_gradients(capsys, kept):
     )
 
 
+def test_workers_that_share_processors_are_no_faster(capsys, kept):
+    told = []
+    for more in ([], ["hw.workers=2", "hw.link_gb_per_s=1e9", "hw.link_latency_us=0"]):
+        assert main([*TASK, kept, *more, "--json"]) == 0
+        told += json.loads(capsys.readouterr().out)["forecasts"]
+    one, two = told
+    assert two["seconds"]["median"] == pytest.approx(one["seconds"]["median"])
+    assert two["notes"] == [*one["notes"], "the workers of a node share its processors: they are no faster"]
+
+
 @pytest.mark.parametrize(
     ("probed", "asked", "times"),
     [
@@ -98,6 +108,12 @@ def test_a_probe_of_accelerators_that_no_file_describes_is_of_these(capsys, tmp_
     record.write(probe.model_copy(update={"machine": {"accelerators": [{"name": 3}]}}), tmp_path / "none")
     with pytest.raises(UserError, match="does not tell its machine's accelerators"):
         main([*TASK, f"from={tmp_path / 'none'}"])
+
+
+def test_a_probe_tells_nothing_of_accelerators_that_are_said_to_have_another_peak_rate(tmp_path):
+    record.write(made.probe([10.0], 200.0, system="h100"), tmp_path)
+    with pytest.raises(UserError, match="which is not like hw=h100"):
+        main([*TASK, f"from={tmp_path}", "hw=h100", "hw.peak_tflops={bf16: 1.0}"])
 
 
 def test_a_probe_of_accelerators_that_no_file_describes_is_of_the_machine_it_was_made_on(capsys, tmp_path, monkeypatch):
@@ -161,8 +177,9 @@ def test_choices_are_in_the_json_too_and_a_price_that_is_not_known_is_told_there
         "cheapest within 2 h 00 min: not known; these keep the deadline, but their price is not known: cpu\n" in shown
     )
     assert "not known; these may keep the budget, but their price is not known: cpu\n" in shown
-    assert main([*TASK, kept, "deadline=0.001s"]) == 0
-    assert "none of these systems" in capsys.readouterr().out
+    for price in ([], ["hw.price_per_cpu_hour=null"]):
+        assert main([*TASK, kept, "deadline=0.001s", *price]) == 0
+        assert "none of these systems" in capsys.readouterr().out
 
 
 def test_what_cannot_be_counted_is_tried_and_told_once_for_all_systems(capsys, kept, monkeypatch):

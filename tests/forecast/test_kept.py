@@ -65,6 +65,12 @@ def test_a_probe_of_something_else_is_refused_and_nothing_of_one_reaches_the_ter
         main([*TASK, "hw=v100", f"from={tmp_path / 'zero'}"])
 
 
+@pytest.mark.parametrize("cpus", [0, 10**6, "4"])
+def test_where_a_probe_tells_no_possible_number_of_cpus_it_is_that_of_this_machine(cpus):
+    probe, here = made.probe([10.0], 1.0).model_copy(update={"machine": {"logical_cpus": cpus}}), machine.detect()
+    assert Kept("probe", probe).node(here).logical_cpus == here.logical_cpus
+
+
 def test_from_the_bricks_of_a_step(capsys, tmp_path):
     def kept(step_us: tuple[float, ...], **others: object) -> str:
         path = tmp_path / "timings.json"

@@ -9,7 +9,7 @@ from suite.forecast import rates as of_rates
 from suite.forecast import roughly
 from suite.forecast.choosing import cheapest, choices, fastest
 from suite.forecast.model import forecast, samples_to_target
-from suite.forecast.needed import Needed, evaluations, needed, on_grid
+from suite.forecast.needed import Needed, Took, evaluations, needed, on_grid
 from suite.forecast.workers import communication, ring
 from suite.measure.machine import Machine
 from tests.forecast import made
@@ -141,6 +141,11 @@ def test_failures_are_paid_for():
     half = samples_to_target(made.needed([FIRST, None] * 9))
     assert reached.high == FIRST
     assert half.high >= FIRST + 2 * BENCHMARK.budget_samples
+    known = made.rates(0.5, 7.0)
+    alone, whole = (seconds_at(BENCHMARK, known, each) for each in (FIRST, BENCHMARK.budget_samples))
+    told = forecast(made.needed([FIRST, None] * 9), known, CPU, MACHINE, "torch").seconds
+    assert told.low == pytest.approx(alone)
+    assert told.high >= alone + 2 * whole
 
 
 def test_a_run_drawn_beyond_the_budget_does_not_reach_the_target():
@@ -168,6 +173,13 @@ def test_between_two_batch_sizes_samples_are_interpolated(monkeypatch):
     assert "a smaller one takes no more" in needed(BENCHMARK, 10).note
     with pytest.raises(UserError, match="at batch size 20, 40"):
         needed(BENCHMARK, 41)
+
+
+def test_between_two_batch_sizes_runs_fail_as_often_as_between_the_two():
+    low, high = Took(20, (FIRST,) * 10), Took(40, (FIRST, None) * 5)
+    drawn = Needed(BENCHMARK, 30, low, high, 0.5, "").draw(20_000, np.random.default_rng(0))
+    assert drawn.lost == pytest.approx(0.25)
+    assert np.mean(drawn.failed > 0) == pytest.approx(0.25, abs=0.01)
 
 
 def test_what_is_published_stands_in_for_points_that_are_missing_and_is_marked(monkeypatch):
@@ -209,9 +221,11 @@ def test_a_ring_of_workers():
     with pytest.raises(UserError, match="link_gb_per_s"):
         communication(CPU.model_copy(update={"nodes": 2}), 1e6)
     two = v100.model_copy(update={"nodes": 2})
-    with pytest.raises(UserError, match="is that within a node: give"):
-        communication(two, 1e6)
     network = {"link_gb_per_s": 10.0, "link_latency_us": 20.0}
+    for left_out in network, ["link_gb_per_s"], ["link_latency_us"]:
+        part = {name: value for name, value in network.items() if name not in left_out}
+        with pytest.raises(UserError, match="is that within a node: give"):
+            communication(two.model_copy(update=part), 1e6)
     assert communication(two.model_copy(update=network), 1e6) == ring(16, 1e6, 20e-6, 10e9)
     with pytest.raises(UserError, match="size of the model"):
         communication(v100, None)
@@ -249,7 +263,7 @@ def test_workers_share_operations_but_not_the_hosts_time_and_the_scoring(known):
 
 def test_cheapest_for_a_deadline_and_fastest_for_a_budget():
     cheap, quick = CPU, CPU.model_copy(update={"name": "quick", "price_per_cpu_hour": 5.0})
-    runs: Needed = made.needed([FIRST] * 9)
+    runs: Needed = made.needed([FIRST + each * EVERY for each in range(9)])
     slow_one = forecast(runs, made.rates(1.0, 1.0), cheap, MACHINE, "torch")
     fast_one = forecast(runs, made.rates(0.1, 0.1), quick, MACHINE, "torch")
     both = [slow_one, fast_one]
@@ -260,6 +274,8 @@ def test_cheapest_for_a_deadline_and_fastest_for_a_budget():
     assert cheapest(both, 1e-3) is None
     assert fastest(both, fast_one.cost.high) is fast_one
     assert fastest(both, slow_one.cost.high) is slow_one
+    assert slow_one.cost.high < fast_one.cost.median < 0.999 * fast_one.cost.high
+    assert fastest(both, 0.999 * fast_one.cost.high) is slow_one
     assert fastest(both, 1e-9) is None
 
 

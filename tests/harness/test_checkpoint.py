@@ -28,6 +28,16 @@ def test_what_a_run_has_written_already_has_its_room(tmp_path, monkeypatch):
     assert before - after == pytest.approx(3 * state["weights"].nbytes, rel=0.01)
 
 
+def test_there_is_room_for_a_checkpoint_beside_the_last_one(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(checkpoint.os, "posix_fallocate", lambda file, start, size: asked.append(size))
+    state = {"weights": np.zeros(1 << 20)}
+    for each in ({}, state):
+        checkpoint.reserve(tmp_path, each, 0)
+    evidence, whole = asked
+    assert whole - evidence == 2 * state["weights"].nbytes
+
+
 def test_a_full_disk_is_left_no_fuller(tmp_path, monkeypatch):
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

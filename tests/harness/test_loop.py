@@ -74,6 +74,16 @@ def test_a_checkpoint_is_there_before_the_first_evaluation(tmp_path):
     assert samples == state["samples"] < MINI.evaluation.first
 
 
+def test_where_the_loss_is_tracked_at_evaluations_alone_a_checkpoint_follows_each(tmp_path, monkeypatch):
+    """So that a kill costs one block at most."""
+    monkeypatch.setattr(checkpoint, "SHARE", math.inf)
+    often = MINI.model_copy(update={"evaluation": Evaluation(first=500, every=500)})
+    reason, lines = run(tmp_path, Counting(0.5), benchmark=often)
+    assert (reason, often.tracked_every) == ("budget", 500)
+    _, samples = checkpoint.load(tmp_path, samples_of(lines[-1]))
+    assert samples == often.budget_samples - 500
+
+
 @pytest.mark.parametrize(("every", "apart"), [(500, 500), (600, 100), (1000, 100), (5250, 105)])
 def test_between_rare_evaluations_the_loss_is_tracked_by_hundredths_of_the_budget(tmp_path, every, apart):
     update = {"evaluation": Evaluation(first=2 * every, every=every)}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.measure import cgroup
+from suite.measure import cgroup, cpus
 
 
 def files(root: Path, content: dict[str, str]) -> Path:
@@ -28,6 +28,15 @@ def test_version_2_takes_the_least_quota_of_all_groups_around_and_what_each_kept
     )
     assert cgroup.cpu_quota(root) == 1.5
     assert cgroup.throttled_ms(root) == 3.5
+
+
+@pytest.mark.parametrize(("quota", "usable"), [(None, 4), (2.5, 3), (0.1, 1), (8.0, 4)])
+def test_a_part_of_a_cpu_can_be_used_as_a_whole_one(
+    quota: float | None, usable: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpus, "usable_indices", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr(cgroup, "cpu_quota", lambda: quota)
+    assert cpus.usable_cpus() == usable
 
 
 def test_version_1_in_a_container_that_sees_only_its_own_group(tmp_path: Path) -> None:

@@ -46,6 +46,12 @@ def test_a_counter_that_wraps_is_not_counted_and_lowers_coverage() -> None:
     assert used.mean_w == pytest.approx(100)
 
 
+def test_coverage_is_that_of_the_counter_that_was_read_least() -> None:
+    used = energy(rows(0, 300, 600, cpu=(5.0, 15.0, None)), T0, T0 + 2000, None)
+    assert used.coverage == pytest.approx(0.5)
+    assert used.mean_w == pytest.approx(300 + 10)
+
+
 def test_a_pause_is_not_counted_and_lowers_coverage() -> None:
     before, after = rows(0, 100), [Sample(T0 + 60_000, 9000, None, None, None, None, None)]
     after.append(after[0]._replace(time_ms=T0 + 61_000, accelerator_j=9100))
@@ -133,6 +139,14 @@ def test_a_counter_that_one_node_lacks_does_not_cover_the_run() -> None:
     both = energy([*leader, *other], T0, T0 + 2000, None, nodes=2)
     assert both.covers == ("cpu",)
     assert both.joules == pytest.approx(40)
+    of_three = energy([*leader, *other], T0, T0 + 2000, None, nodes=3)  # of which the last lacks all
+    assert of_three.covers == ()
+
+
+def test_the_interval_is_that_of_the_node_with_the_longest() -> None:
+    leader = rows(0, 10, 20, step_ms=1000)
+    seldom = [sample._replace(node=1) for sample in rows(0, 20, step_ms=2000)]
+    assert energy([*leader, *seldom], T0, T0 + 2000, None, nodes=2).interval_s == 2
 
 
 @given(samples, st.integers(0, 10**13), st.integers(1, 10**7), st.none() | st.floats(1, 1e5))
@@ -162,6 +176,7 @@ def test_hostile_content_gives_samples_or_one_error_with_its_line(
     [
         ("1,,,,,,", "not later"),
         ("3,,,,1.5000,,", "above 1"),
+        ("3,,,,,,1.5000", "above 1"),
         ("3,-1.000,,,,,", "not a row"),
         ("3,inf,,,,,", "not a row"),
         ("3,,,,,", "not a row"),

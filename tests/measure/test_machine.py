@@ -3,6 +3,7 @@ from __future__ import annotations
 import platform
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from suite import config
 from suite.config import folder
 from suite.errors import UserError
 from suite.measure import cgroup, machine, processor, systems
+from suite.measure.accelerators.devices import Accelerator
 from suite.measure.cost import cost, price_per_hour
 from tests.measure import fakes
 
@@ -96,6 +98,14 @@ def test_auto_keeps_what_it_does_not_know_unknown() -> None:
     assert "hw=auto asks for 2" in (systems.mismatch(system, fakes.machine("NVIDIA L4")) or "")
 
 
+def test_accelerators_that_differ_have_what_each_of_them_has() -> None:
+    both = tuple(Accelerator(f"GPU {gb}", gb, "sm_80", bf16) for gb, bf16 in ((80.0, True), (40.0, False)))
+    found = replace(fakes.machine(), accelerators=both)
+    system = systems.resolve(config.system("auto"), found)
+    assert system.memory_gb == 40
+    assert systems.precision_of(system, found) == "fp16"
+
+
 def test_auto_names_the_file_that_holds_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(folder.CONF, tmp_path / "conf")
     (tmp_path / "conf/hw/mine.yaml").write_text("title: of ours\ndefault_scale: small\nmemory_gb: many\n")
@@ -175,7 +185,7 @@ def test_price_and_ceiling_of_cpus_grow_with_their_number() -> None:
     assert price == pytest.approx(0.41056)  # c7a.2xlarge
     assert cost(price, 1800) == pytest.approx(0.20528)
     by_hand = cpu.model_copy(update={"price_per_hour": 0.0})
-    assert price_per_hour(by_hand, found) == 0
+    assert price_per_hour(by_hand, found) == cost(0.0, 1800) == 0
 
 
 def test_what_is_not_known_is_none() -> None:

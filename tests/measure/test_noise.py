@@ -99,6 +99,12 @@ def test_what_came_to_an_accelerator_since_is_noise_and_workers_are_not(monkeypa
     assert noise.watched(machine)() == [slow, stranger]
 
 
+def test_what_disturbed_before_is_told_though_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = iter([Load(0.9, 0.0, 0.06), Load(0.5, 0.0, 0.0)])
+    monkeypatch.setattr(LoadMeter, "read", lambda meter: next(loads))
+    assert noise.watched(fakes.machine())() == ["other processes took 6.0% of the CPUs"]
+
+
 @pytest.mark.parametrize(
     ("others", "steal", "throttled", "reason"),
     [

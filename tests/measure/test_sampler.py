@@ -206,6 +206,17 @@ def test_what_others_send_does_not_follow_a_row_that_the_disk_refused(
     assert [(each.time_ms, each.node) for each in read_samples(path)] == [(T0, 0), (T0, 1)]
 
 
+def test_a_second_row_of_one_millisecond_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With it nobody could read the file."""
+    monkeypatch.setattr(sampler, "INTERVAL_S", 600)
+    path = tmp_path / "power.csv"
+    made = Sampler(path, iter([T0, T0, T0 + 1]).__next__, None, "cpu")
+    made.start()
+    made.sample()
+    made.stop()
+    assert [each.time_ms for each in read_samples(path)] == [T0, T0 + 1]
+
+
 def test_no_more_is_written_than_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("sampler", "samples"):
         monkeypatch.setattr(f"suite.measure.{module}.MAX_BYTES", 200)

@@ -143,6 +143,13 @@ def test_a_log_without_a_benchmark_belongs_to_the_others(results: Path) -> None:
     assert [(score.logs, score.compliant) for score in review.scores] == [(10, 9)]
 
 
+def test_the_logs_of_each_benchmark_in_a_folder_have_a_score_of_their_own(results: Path) -> None:
+    log = results / "result_0.txt"
+    log.write_text(log.read_text().replace(BENCHMARK, "bert"))
+    review = mlperf.review(results, RULESET)
+    assert {(score.benchmark, score.logs) for score in review.scores} == {(BENCHMARK, 9), ("bert", 1)}
+
+
 def test_the_benchmark_s_folder_may_be_missing(results: Path) -> None:
     for log in results.iterdir():
         log.rename(results.parent / log.name)

@@ -10,13 +10,14 @@ import pytest
 from suite import config
 from suite.config.models import System
 from suite.errors import UserError
-from suite.harness import memory
+from suite.harness import contract, memory
 from suite.measure import machine, sampler, systems
 from suite.measure.load import Load
 from suite.probe import measuring, record
 from suite.probe.__main__ import main
 from suite.probe.record import Conditions
 from suite.probe.subject import Subject
+from suite.record.clock import Clock
 from tests.command import PROJECT
 
 FIRST_STEPS = 70
@@ -83,6 +84,21 @@ def test_where_steps_differ_along_a_run_each_repeat_is_at_another_place(tmp_path
         assert 0 < 8 * samples / budget - place < 1
 
 
+def test_a_step_takes_its_part_of_a_block(tmp_path, monkeypatch):
+    """By a clock that goes a millisecond further with each sample."""
+    now, train = [0], contract.Checked.train_until
+
+    def training(made, samples):
+        stats = train(made, samples)
+        now[0] = stats.samples
+        return stats
+
+    monkeypatch.setattr(contract.Checked, "train_until", training)
+    monkeypatch.setattr(Clock, "now_ms", lambda _: now[0])
+    cell = clock(tmp_path, "repeats=3")
+    assert {row.values["step"] for row in cell.rows} == {cell.figures["samples/step"].value}
+
+
 def test_power_is_that_of_the_repeats_alone(tmp_path, monkeypatch):
     """The CPUs are busy from the begin of a repeat to its end, and idle between two of them."""
     busy = cycle((0.0, 1.0))
@@ -94,6 +110,17 @@ def test_power_is_that_of_the_repeats_alone(tmp_path, monkeypatch):
     found = machine.detect()
     ceiling = systems.power_ceiling(systems.system_here("cpu", found), found)
     assert cell.figures["power"].value == pytest.approx(ceiling)
+
+
+def test_power_that_is_not_known_of_every_repeat_is_not_known(tmp_path, monkeypatch):
+    busy = iter((0.0, 1.0))
+    meter = SimpleNamespace(read=lambda: Load(next(busy, None), 0.0, 0.0))  # until the end of the first
+    monkeypatch.setattr(sampler, "LoadMeter", lambda workers: meter)
+    monkeypatch.setattr(sampler.Counters, "joules", lambda _: (None, None, None))
+    monkeypatch.setattr(sampler, "INTERVAL_S", 600)
+    cell = clock(tmp_path, "repeats=2")
+    assert cell.figures["power"].value is None
+    assert "power is estimated" in cell.notes
 
 
 def test_power_of_the_processors_alone_is_not_that_of_a_gpu(tmp_path, monkeypatch):

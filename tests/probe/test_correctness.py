@@ -47,10 +47,10 @@ def test_what_is_to_be_nothing_has_the_least_unit_that_there_is():
 
 
 def test_a_known_error_is_told():
-    found = errors([Output(np.array([3.0, 4.0, np.inf]), np.array([3.0, 4.5, 1.0]), "float32")])
+    found = errors([Output(np.array([3.0, 4.0, np.inf, 2.0]), np.array([3.0, 4.5, 1.0, np.inf]), "float32")])
     assert found.l2 == pytest.approx(0.5 / np.hypot(3, 4.5))
     assert found.linf == pytest.approx(0.5 / 4.5)
-    assert found.lost == 1
+    assert found.lost == 2
 
 
 def test_a_wrong_operator_is_found_in_pytorch():

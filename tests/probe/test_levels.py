@@ -233,6 +233,13 @@ def test_counters_are_told_or_why_there_are_none(capsys):
     assert cell.figures["busy CPUs"].value > 0
 
 
+def test_a_counter_that_ran_backwards_tells_nothing(capsys, monkeypatch):
+    joules = iter(range(1000, 0, -1))
+    monkeypatch.setattr("suite.probe.counters.Counters.joules", lambda _: (None, next(joules), None))
+    (row,) = [each for each in look(capsys, "counters", *TASK).rows if each.name == "energy, CPU packages"]
+    assert (row.values["a step"], row.values["why"]) == (None, "unavailable: it ran backwards")
+
+
 def test_no_interval_of_a_counter_goes_below_nothing(capsys, monkeypatch):
     monkeypatch.setattr("suite.probe.measuring.interval", lambda values: (-1.0, 3.0))
     lows = column(look(capsys, "counters", *TASK), "from").values()

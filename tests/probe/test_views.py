@@ -49,6 +49,12 @@ def test_more_than_the_intervals_facing_halves_is_a_difference(a, b, says):
     assert found.ratio == b / a
 
 
+def test_the_halves_that_do_not_face_each_other_weigh_nothing():
+    low, high = Figure(value=10.0, unit="", low=2.0, high=11.0), Figure(value=12.0, unit="", low=11.5, high=20.0)
+    assert comparing.Compared("cell", "figure", low, high).says == "B is higher"
+    assert comparing.Compared("cell", "figure", high, low).says == "B is lower"
+
+
 def test_like_cells_are_compared_and_others_left_out():
     found = comparing.compare(probe(cell(1, batch=1), cell(2, batch=2)), probe(cell(4, batch=2), cell(9, batch=3)))
     assert [each.ratio for each in found] == [2]

@@ -20,6 +20,13 @@ def test_each_prediction_has_a_line_of_its_own(tmp_path, predictions):
     assert path.read_text().splitlines() == [json.dumps(each, separators=(",", ":")) for each in predictions]
 
 
+def test_predictions_of_no_evaluation_in_the_log_are_not_kept(tmp_path):
+    path = tmp_path / "predictions.jsonl"
+    write_predictions(path, [1, 2])
+    keep_predictions(path, "0" * 64)
+    assert not [*tmp_path.iterdir()]
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [1.0, float("-inf")], {"a": float("nan")}])
 @pytest.mark.parametrize("beside", [[], [1, 2.5], ["text"]])
 def test_what_is_no_number_is_no_prediction(tmp_path, value, beside):

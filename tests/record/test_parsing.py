@@ -1,4 +1,4 @@
-"""A stranger's YAML: read as every reader would read it, or malformed."""
+"""A stranger's YAML: read as every reader would read it, or malformed; and which of its values are equal."""
 
 import json
 
@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.record.parsing import MalformedError, check_plain, yaml_mapping
+from suite.record.parsing import MalformedError, check_plain, differences, same, yaml_mapping
 from tests.json_values import JSON
 
 
@@ -73,3 +73,10 @@ def test_yaml_reads_a_bare_word_as_json_does_or_as_text(word):
     except MalformedError:
         return
     assert isinstance(value, str) or (value is None and word in ("", "~")) or json.loads(word) == value
+
+
+def test_a_truth_value_is_no_number():
+    assert same([1, {"a": 0}], [1.0, {"a": 0.0}])
+    assert not same(1, True)
+    assert not same([{"a": 0}], [{"a": False}])
+    assert differences({"a": 1, "b": 1}, {"a": True, "b": 1.0}) == [(("a",), 1, True)]

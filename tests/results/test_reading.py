@@ -14,8 +14,10 @@ from suite.results.reading import Source, read, sources
 from suite.rules.seals import SEAL
 from tests.mlperf import maker
 from tests.rules.conftest import run, sound_result, sound_run  # noqa: F401
-from tests.rules.evidence_maker import write_run
+from tests.rules.evidence_maker import isolate, write_run
 from tests.rules.mutants import MUTANTS, outcome
+from tests.rules.mutants.benchmark import open_division
+from tests.rules.subject import BENCHMARK
 
 
 def test_a_result_of_ours_as_its_review_has_it(sound_result):  # noqa: F811
@@ -34,6 +36,26 @@ def test_a_result_of_ours_as_its_review_has_it(sound_result):  # noqa: F811
     assert made.cost == pytest.approx(30 / 3600 * 2 * 0.05132)
     assert [each.path for each in made.runs] == [f"run_{at}/log.txt" for at in range(1, 6)]
     assert all(each.history.points[-1].quality == each.summary.quality for each in made.runs)
+
+
+@pytest.mark.parametrize(("second", "seeds"), [("round 1", "drawn by round 1"), (None, "chosen")])
+def test_seeds_are_drawn_only_if_those_of_each_run_are(tmp_path, monkeypatch, second, seeds):
+    isolate(monkeypatch, tmp_path)
+    for index, token in ((1, "round 1"), (2, second)):
+        write_run(tmp_path / "result" / f"run_{index}", index, 2, token=token)
+    assert read(Source(tmp_path / "result")).entries[0].seeds == seeds
+
+
+def test_a_result_that_no_reference_points_are_for_says_so(sound_result, tmp_path, monkeypatch):  # noqa: F811
+    assert "NO REFERENCE POINTS" not in remarks(*read(Source(sound_result)).entries)
+    monkeypatch.setattr("suite.rules.reference.path", lambda benchmark: tmp_path / "none.yaml")
+    assert "NO REFERENCE POINTS" in remarks(*read(Source(sound_result)).entries)
+
+
+def test_the_work_of_a_model_of_the_open_division_is_not_known(run):  # noqa: F811
+    assert read(Source(run.folder)).entries[0].flops == BENCHMARK.train_flops_per_sample
+    open_division(run)
+    assert read(Source(run.folder)).entries[0].flops is None
 
 
 def test_verdict_is_the_result_s_own(sound_result, tmp_path):  # noqa: F811
@@ -194,6 +216,7 @@ def test_noise_is_told_as_the_log_has_it(run):  # noqa: F811
     ("mutate", "reason"),
     [
         (outcome.not_looked_at, "not looked at before the run"),
+        (outcome.not_looked_at_while_it_ran, "not looked at during the run"),
         (outcome.noisy_by_its_samples, "other processes took 50.0% of the CPUs"),
     ],
 )

@@ -53,7 +53,7 @@ from tests.rules.subject import (
 from tests.witness_server import Authority
 
 
-def held_to_the_reference(precision: str, found: float = 0.001) -> Equivalence:
+def held_to_the_reference(precision: str, found: float | None = 0.001) -> Equivalence:
     """What a check of OWN_CODE against the reference found, at most, of 0.01 that are allowed."""
     trials = tuple(
         Trial(trial="a step", precision=each, found=found, bound=0.01) for each in dict.fromkeys(("fp32", precision))

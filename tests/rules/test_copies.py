@@ -74,16 +74,29 @@ def test_one_seed_of_two_submitters_that_gives_one_curve_is_told(tmp_path):
     assert finding.found == "the losses of one/run_1/log.txt"
 
 
-def test_two_seeds_do_not_predict_alike(tmp_path, monkeypatch):
-    first, second = write_result(tmp_path, 2)
+@pytest.fixture
+def submittable(monkeypatch):
     monkeypatch.setattr("suite.config.benchmark", lambda task, scale: BENCHMARK.model_copy(update={"scale": "small"}))
     monkeypatch.setattr("suite.rules.quality.prepared_to_score", lambda b, task, data_dir: prepared(BENCHMARK, task))
+
+
+def test_two_seeds_do_not_predict_alike(tmp_path, submittable):
+    first, second = write_result(tmp_path, 2)
     assert copies(tmp_path) == []
     lines = (first.folder / "predictions.jsonl").read_text().splitlines()
     second.edit_predictions([int(line) for line in lines])
     assert copies(tmp_path) == ["run_2/log.txt"]
     second.edit("seed", lambda record: record.update(value=100))
     assert copies(tmp_path) == []
+
+
+def test_a_few_predictions_may_agree_by_chance(tmp_path, submittable, monkeypatch):
+    first, second = write_result(tmp_path, 2)
+    second.edit_predictions([int(line) for line in (first.folder / "predictions.jsonl").read_text().splitlines()])
+    size = (first.folder / "predictions.jsonl").stat().st_size
+    for few, found in ((size, []), (size - 1, ["run_2/log.txt"])):
+        monkeypatch.setattr("suite.rules.copies.FEW_BYTES", few)
+        assert copies(tmp_path) == found
 
 
 @pytest.mark.parametrize("spelling", ["100", "0100", 100.0, "1e2", " 100 "])

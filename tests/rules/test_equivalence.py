@@ -27,6 +27,13 @@ def test_in_a_package_it_must_be_there(run):
     assert {each.severity for each in findings(own, None)} == {"note"}
 
 
+def test_a_trial_that_found_nothing_is_none(run):
+    own = rewrite(run, own=True)
+    (own.folder / FILE).write_text(held_to_the_reference("bf16", found=None).model_dump_json())
+    found = [(each.severity, each.expected, each.found) for each in findings(own, "")]
+    assert found == [("fail", f"trials in {name}", "none") for name in ("bf16", "fp32")]
+
+
 def test_no_run_hides_what_another_lacks(run):
     own = rewrite(run, own=True)
     first, second = (Evidence.read(own.folder, label) for label in ("run_1", "run_2"))

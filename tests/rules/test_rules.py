@@ -10,6 +10,7 @@ from suite import config
 from suite.audit.comparing import AUDIT
 from suite.audit.held import HELD
 from suite.config import logkeys
+from suite.config.dataset import File, Shards
 from suite.config.formats import closed
 from suite.config.models import Formula
 from suite.measure.systems import resolve
@@ -178,6 +179,22 @@ def test_data_without_declared_sums_is_told_by_sum(run, monkeypatch):
     assert severities() == {"note"}
     run.edit(logkeys.DATASET, lambda record: record["metadata"].update(arrays={}))
     assert severities() == {"note", "fail"}
+
+
+def test_each_shard_without_a_declared_sum_is_logged_with_its_own(run, monkeypatch):
+    shards = {"train_pixels": Shards(files="pixels_", dtype="uint8")}
+    files = tuple(File(path=f"pixels_{at}", bytes=1, sha256=sha256) for at, sha256 in enumerate((None, "0" * 64, None)))
+    dataset = BENCHMARK.dataset.model_copy(update={"files": files, "shards": shards})
+    monkeypatch.setattr(config, "benchmark", lambda task, scale: BENCHMARK.model_copy(update={"dataset": dataset}))
+
+    def failing():
+        findings = RUN.by_rule["data.1"](reading.Evidence.read(run.folder))
+        return [finding.found for finding in findings if finding.severity == "fail"]
+
+    assert failing() == ["none of train_pixels_0000, train_pixels_0002"]
+    sums = {f"train_pixels_{at:04d}": f"{at}" * 64 for at in (0, 2)}
+    run.edit(logkeys.DATASET, lambda record: record["metadata"]["arrays"].update(sums))
+    assert failing() == []
 
 
 BENCHMARKS = [config.benchmark(task, scale) for task in config.names("task") for scale in config.scales(task)]

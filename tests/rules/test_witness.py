@@ -16,6 +16,8 @@ from suite.review.__main__ import main
 from suite.review.model import report
 from suite.rules.verdict import review
 from suite.rules.witness import Stamp, roots_of, vouched_for
+from tests.rules import evidence_maker
+from tests.rules.evidence_maker import isolate, write_run
 from tests.rules.found import ALWAYS, rules_of
 from tests.rules.mutants.witness import authority, witnessed
 from tests.witness_server import Authority, needs_openssl
@@ -31,11 +33,27 @@ def judged(run, root=None):
     return made.verdict, [f.expected for f in made.findings if f.rule == "timing.8"]
 
 
+def clock_of(folder):
+    (entry,) = read(Source(folder), witness_roots=authority().root).entries
+    return entry.clock
+
+
 def test_a_witnessed_run_passes_and_is_marked(run):
     witnessed(run)
     assert judged(run) == ("pass", [])
-    (entry,) = read(Source(run.folder), witness_roots=authority().root).entries
-    assert entry.clock == "witnessed"
+    assert clock_of(run.folder) == "witnessed"
+
+
+def test_a_run_that_no_witness_was_asked_for_is_not_marked(run):
+    assert clock_of(run.folder) == "its own"
+
+
+@pytest.mark.parametrize(("second", "clock"), [(True, "witnessed"), (False, "its own")])
+def test_a_result_is_marked_only_if_each_of_its_runs_was_witnessed(tmp_path, monkeypatch, second, clock):
+    isolate(monkeypatch, tmp_path)
+    for index, asked in ((1, True), (2, second)):
+        write_run(tmp_path / "result" / f"run_{index}", index, 2, authority=authority() if asked else None)
+    assert clock_of(tmp_path / "result") == clock
 
 
 def test_without_certificates_nobody_vouches(run, capsys):
@@ -72,6 +90,14 @@ def test_stamps_may_differ_from_the_log_by_two_seconds(run, off):
     assert judged(run) == ("pass", [])
 
 
+@pytest.mark.parametrize(("off", "verdict"), [(5, "pass"), (7, "fail")])
+def test_in_ten_hours_a_clock_may_gain_some_seconds_more(run, monkeypatch, off, verdict):
+    monkeypatch.setattr(evidence_maker, "RUN_MS", 36_000_000)
+    witnessed(run)
+    run.stamp(authority(), run_stop=off)
+    assert judged(run)[0] == verdict
+
+
 @pytest.mark.parametrize("off", [-3600, 5, 10**8])
 def test_a_clock_that_is_set_wrong_is_a_note(run, off):
     witnessed(run)
@@ -86,6 +112,7 @@ def test_a_stamp_that_was_not_had_is_a_note(run):
     (run.folder / STOP).unlink()
     run.edit(logkeys.WITNESS, lambda record: record["metadata"].update(run_stop=False))
     assert judged(run) == ("pass", ["a time-stamp of run_stop"])
+    assert clock_of(run.folder) == "its own"
 
 
 def test_stamps_too_large_to_be_any_are_not_read(run):

@@ -22,6 +22,7 @@ from suite.probe.showing import number
 from suite.record import evidence, mllog
 from suite.serve.__main__ import main, place
 from suite.serve.model import examples
+from suite.serve.options import parse
 from suite.serve.web import MAX_BYTES, Client
 from suite.store.task import load_task
 from tests.command import PROJECT, run, start
@@ -193,6 +194,14 @@ def test_a_mistake_is_one_line(words, said, tmp_path, monkeypatch):
         main([*words])
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "batch", "queue"), [({}, 32, 256), ({"batch": "1024"}, 1024, 2048), ({"queue": "20"}, 20, 20)]
+)
+def test_of_batch_and_queue_the_one_that_is_not_given_fits_the_other(given, batch, queue):
+    wanted = parse(given)
+    assert (wanted.batch, wanted.queue) == (batch, queue)
 
 
 def test_of_several_accelerators_one_is_named():

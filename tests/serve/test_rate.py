@@ -8,7 +8,7 @@ import pytest
 
 from suite.serve.measuring import measure
 from suite.serve.options import parse
-from suite.serve.rate import WITHIN, highest, stream
+from suite.serve.rate import WITHIN, highest, offline, stream
 from suite.serve.scenarios import Load
 from suite.serve.showing import remarks
 
@@ -100,3 +100,17 @@ def test_a_stream_lasts_for_as_long_as_is_asked():
 
     assert stream(load, 10.0).valid
     assert asked == [None, pytest.approx(5e-4)]
+
+
+def test_all_samples_at_once_are_as_many_as_the_rate_they_reach_needs():
+    asked = []
+
+    def load(rate):
+        asked.append(rate)
+        return Load(
+            scenario="offline", rate=rate, reached=100.0, queries=1, seconds=1.0, latencies={}, bound=None, shed=0,
+            failed=0, problems=[] if rate >= 100 else ["Increase expected QPS"],
+        )  # fmt: skip
+
+    assert offline(load, 10.0).valid
+    assert asked == [10.0, 100.0]

@@ -12,6 +12,13 @@ import pytest
 from suite.serve import scenarios
 
 
+def refuse(_: int) -> Future:
+    """Answer nothing."""
+    future: Future = Future()
+    future.set_exception(OSError("reset"))
+    return future
+
+
 def test_a_query_takes_until_its_last_sample_is_answered():
     asked = count(1)
 
@@ -43,13 +50,15 @@ def test_a_load_with_a_lost_sample_has_no_latency():
 
 
 def test_what_was_not_answered_is_not_said_to_have_taken_longer_than_the_bound():
-    def ask(_: int) -> Future:
-        future: Future = Future()
-        future.set_exception(OSError("reset"))
-        return future
-
-    found = scenarios.load("server", ask, examples=4, seconds=0.01, rate=100_000.0, bound=1e-9)
+    found = scenarios.load("server", refuse, examples=4, seconds=0.01, rate=100_000.0, bound=1e-9)
     assert found.problems == [f"{found.queries} of its samples failed"]
+
+
+@pytest.mark.parametrize("scenario", ["multi-stream", "offline"])  # queries of eight samples, one of all samples
+def test_what_was_not_answered_counts_for_no_rate(scenario):
+    found = scenarios.load(scenario, refuse, examples=8, seconds=0.01, rate=1000.0, expected=0.001)
+    assert found.failed > 1
+    assert found.reached == 0
 
 
 @pytest.mark.parametrize("ask", ["return Future()", "return pool.submit(time.sleep, 1)"], ids=["one", "threads"])

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.rules.seals import SEAL, findings
+from suite.record.evidence import LOG
+from suite.rules.seals import RESULTS, SEAL, findings
+from suite.rules.verdict import review
 from tests.json_values import FINITE_JSON
 
 SOUND = {"version": 1, "org": "a", "division": "closed", "category": "cloud", "results": [], "missing": [], "files": {}}
@@ -38,6 +40,17 @@ def test_sound_seal_has_no_breach(folder):
 def test_a_result_that_is_named_twice_is_a_breach(folder):
     seal(folder, results=[{"path": "results/cpu_torch/speech-small"}] * 2)
     assert [finding.file for finding in findings(folder)] == [SEAL]
+
+
+def test_a_package_within_another_is_a_breach(folder):
+    within = folder / RESULTS / "more"
+    (within / "run_1").mkdir(parents=True)
+    (within / "run_1" / LOG).touch()
+    for place in (within, folder):
+        seal(place)
+    found = [(each.file, each.found) for each in review(folder).findings if each.rule == "package.6"]
+    assert (f"{RESULTS}/more/{SEAL}", "one within it") in found
+    assert (SEAL, "one within it") not in found
 
 
 @given(st.binary(max_size=200))

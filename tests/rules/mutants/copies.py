@@ -67,15 +67,25 @@ def a_copy_of_the_times_moved_a_little(folder):
     copied(folder, change)
 
 
-@breaks_result("runs.8")
-def a_copy_of_the_losses_alone(folder):
+def copied_losses(folder, factor):
+    """Let run_5 have the losses of run_1, each times `factor(its place)`."""
     run, losses = Evidence(folder / "run_5"), [v["loss"] for v in tracked(Evidence(folder / "run_1").records())]
 
     def change(records):
         for at, value in enumerate(tracked(records)):
-            value.update(loss=losses[at] * (1 + 1e-5 * at))
+            value.update(loss=losses[at] * factor(at))
 
     run.edit_log(change)
+
+
+@breaks_result("runs.8")
+def a_copy_of_the_losses_alone(folder):
+    copied_losses(folder, lambda at: 1 + 1e-5 * at)
+
+
+@breaks_result("runs.8")
+def a_copy_of_all_losses_but_one(folder):
+    copied_losses(folder, lambda at: 2 if at == 0 else 1)
 
 
 @breaks_result("runs.8")

@@ -93,6 +93,12 @@ def a_run_of_no_length(run):
 
 
 @breaks("quality.7")
+def a_run_of_no_length_of_another_model(run):
+    open_division(run)
+    a_run_of_no_length(run)
+
+
+@breaks("quality.7")
 def faster_than_its_processors(run):
     run.squeeze(5)
 
@@ -228,6 +234,12 @@ def own_currency(run):
 @breaks("measurement.5")
 def not_looked_at(run):
     run.edit_log(lambda records: records.pop(index_of(records, logkeys.ENVIRONMENT)))
+
+
+@breaks("measurement.5")
+def not_looked_at_while_it_ran(run):
+    during = lambda record: record["metadata"].get("when") == "during"  # noqa: E731
+    run.edit_log(lambda records: records.remove(next(filter(during, records))))
 
 
 @breaks("measurement.5")

@@ -70,6 +70,11 @@ def no_list_of_seeds(run):
 
 
 @breaks("runs.10")
+def a_seed_for_no_run(run):
+    run.edit_config(lambda values: values["seeds"].append(7))
+
+
+@breaks("runs.10")
 def a_run_of_another_result(run):
     renamed(run, run_id=f"{7:032x}-1")
 

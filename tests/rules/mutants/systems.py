@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from mlperf_logging.mllog import constants as keys
 
@@ -99,6 +100,16 @@ def own_figures_of_a_machine_that_nobody_knows(run):
 def another_accelerator(run):
     made = rewrite(run, hw="h200", machine=WITH_H200)
     made.edit_system(lambda values: values["detected"]["accelerators"][0].update(name="NVIDIA A100"))
+
+
+@breaks("system.4")
+def more_accelerators_than_the_system_has(run):
+    rewrite(run, hw="h200", machine=replace(WITH_H200, accelerators=2 * WITH_H200.accelerators))
+
+
+@breaks("system.4")
+def another_node_than_its_only_one(run):
+    run.edit_system(lambda values: values.update(other_nodes=[values["detected"]]))
 
 
 @breaks("system.4")

@@ -1,0 +1,39 @@
+"""What tells the auditor's machine from a run's, so that the same bits cannot be asked for."""
+
+# ruff: noqa: F811 (the fixtures of tests/rules)
+
+from dataclasses import replace
+
+import pytest
+
+from suite.audit.likeness import unlike
+from suite.audit.replaying import Means
+from suite.audit.subject import run_of
+from suite.config.folder import ROOT
+from suite.record.environment import environment
+from suite.rules.reading import Evidence
+from tasks import image_classification
+from tests.rules.conftest import run, sound_run  # noqa: F401
+from tests.rules.subject import CPU_ONLY
+
+
+@pytest.fixture
+def told(run):
+    """Return how a machine differs from that of the run, with the run's own packages."""
+    made = run_of(Evidence.read(run.folder), run.folder, "", None)
+    means = Means(ROOT, image_classification, {}, "cpu")
+    return lambda machine: unlike(made, means, machine, made.evidence.described("software"))
+
+
+def test_the_machine_of_the_run_is_like_it(told):
+    assert told(CPU_ONLY) == ()
+
+
+def test_a_processor_that_lacks_native_bf16_is_unlike_one_that_has_it(told):
+    assert told(replace(CPU_ONLY, cpu_bf16=False)) == ("native bf16 True, here False",)
+
+
+def test_another_number_of_threads_is_unlike_the_run_s(told, monkeypatch):
+    ours = environment()
+    monkeypatch.setattr("suite.audit.likeness.environment", lambda: {**ours, "threads": ours["threads"] + 1})
+    assert told(CPU_ONLY) == (f"threads {ours['threads']}, here {ours['threads'] + 1}",)

@@ -1,0 +1,43 @@
+"""What `python -m suite.compare A B` shows of two sides, beside their figures."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from suite.compare import main
+from tests.results.maker import entry, run
+
+
+@pytest.fixture
+def shown(monkeypatch, capsys):
+    """Return what is shown of two results."""
+
+    def show(a, b):
+        sides = {"a": a, "b": b}
+        monkeypatch.setattr(
+            "suite.compare.read", lambda source, *_: SimpleNamespace(entries=[sides[source.folder.name]])
+        )
+        assert main(["a", "b"]) == 0
+        return capsys.readouterr().out
+
+    return show
+
+
+def test_each_side_has_its_own_seeds(shown):
+    (row,) = [line for line in shown(entry(seeds="drawn by T"), entry()).splitlines() if line.startswith("│ seeds")]
+    assert [cell.strip() for cell in row.split("│")[2:4]] == ["drawn by T", "drawn"]
+
+
+def test_a_remark_stands_beside_its_side(shown):
+    one_seed = entry(runs=tuple(run(at, seed=3) for at in (10.0, 11.0, 12.0)))
+    text = shown(one_seed, entry())
+    assert "A: ONE SEED\n" in text
+    assert "B: " not in text.partition("A: ONE SEED")[2]
+
+
+def test_differences_that_are_too_many_to_show_are_counted(shown):
+    a, b = (entry(decided={f"config.{at}": value for at in range(43)}) for value in "ab")
+    text = shown(a, b)
+    assert "config.39 " in text
+    assert "config.40 " not in text
+    assert "\n3 more differences: --json lists all\n" in text
