@@ -12,7 +12,7 @@ from suite.config.contestant import Contestant
 from suite.config.folder import ROOT
 from suite.errors import UserError, shown
 from suite.record.parsing import MalformedError
-from suite.rules.code import SHARED, at_revision, belongs, blobs, unlike_here
+from suite.rules.code import SHARED, at_revision, belongs, blobs, here, unlike_here
 from suite.rules.implementation import contestant_of
 from suite.rules.revision import revision_of
 from suite.rules.seals import Seal
@@ -103,7 +103,7 @@ def _of_the_suite(run: Run, task: str) -> Code:
         if made.frameworks(task):
             return made
         why = f"its revision holds no reference of {task}"
-    wanted = _wanted((path.relative_to(ROOT).as_posix() for path in _here(task)), task)
+    wanted = _wanted(here(run.benchmark), task)
     return Code("this copy of the suite", {name: (ROOT / name).read_bytes() for name in wanted}, why)
 
 
@@ -137,7 +137,3 @@ def _wanted(names: Iterable[str], task: str) -> list[str]:
     if len(found) > MAX_FILES:
         raise UserError(f"an implementation of more than {MAX_FILES} files")
     return sorted(found)
-
-
-def _here(task: str) -> Iterable[Path]:
-    return [*(ROOT / "reference_impls").rglob("*"), *(ROOT / "tasks" / task).rglob("*")]

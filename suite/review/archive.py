@@ -23,6 +23,7 @@ FREE_BYTES = 16 << 20  # unpacked, whatever the archive's size
 MAX_RATIO = 100  # unpacked to packed, beyond that
 MAX_MEMBERS = 10_000
 MAX_FOLDERS = 5_000  # with those that occur in paths only
+OF_MACOS = "__MACOSX"  # a zip by its Finder has attributes of each file below it
 MAX_DEPTH = 20
 MAX_NAME = 255  # characters between two slashes
 MAX_HEADER_BYTES = 32 << 10  # in a tar, between two members
@@ -89,14 +90,15 @@ def unpacked(path: Path) -> Iterator[Path]:
 
 def _unzip(path: Path, folder: Path) -> None:
     with _Zip(path) as file, zipfile.ZipFile(file) as zipped:
-        for info in zipped.infolist():
+        members = [info for info in zipped.infolist() if PurePosixPath(info.filename).parts[:1] != (OF_MACOS,)]
+        for info in members:
             plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
             usual = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
             if not plain or not usual or info.flag_bits & 1:
                 raise UserError(f"{info.filename!r:.100} is a link, a device, encrypted or of a rare compression")
         # zipfile reads no more of a file than its stated size
-        _check(path, ((info.filename, info.file_size, info.is_dir()) for info in zipped.infolist()))
-        zipped.extractall(folder)
+        _check(path, ((info.filename, info.file_size, info.is_dir()) for info in members))
+        zipped.extractall(folder, members)
 
 
 def _untar(path: Path, folder: Path) -> None:

@@ -127,7 +127,9 @@ def _code(
     if known:
         yield from _held(package.folder / place, place, packed, known)
     else:
-        yield from _unknown(place, {name: package.seal.files[f"{place}/{name}"] for name in packed}, run.benchmark)
+        trained = None if contestant else run.configured("framework")
+        sums = {name: package.seal.files[f"{place}/{name}"] for name in packed}
+        yield from _unknown(place, sums, run.benchmark, trained)
 
 
 def _folders(place: str, names: Sequence[str]) -> set[str]:
@@ -147,17 +149,35 @@ def _held(folder: Path, place: str, packed: Sequence[str], known: Mapping[str, s
             yield Finding(f"{place}/{name}", None, f"git object {known[name]}", "other bytes", PACKAGE_AS_WRITTEN)
 
 
-def _unknown(place: str, packed: Mapping[str, str], benchmark: Benchmark) -> Iterator[Finding]:
-    """What can be said, by the files' sha256, of code whose revision the reviewer's repository lacks."""
-    for path in paths(benchmark)[:3]:
-        if not any(name == path or name.startswith(f"{path.rstrip('/')}/") for name in packed):
-            yield Finding(f"{place}/{path}", None, "the code that was run", "no such file", PACKAGE_AS_WRITTEN)
+def _unknown(place: str, packed: Mapping[str, str], benchmark: Benchmark, framework: Any) -> Iterator[Finding]:
+    """What can be said, by the files' sha256, of code whose revision the reviewer's repository lacks.
+
+    `framework` is the one that the reference trained in, None if it was not the reference that trained.
+    """
+    task, reference = f"tasks/{benchmark.task}", f"{SHARED}{benchmark.task}/{framework}"
+    needed = [(f"{task}.py", f"{task}/__init__.py"), (f"conf/task/{benchmark.task}.yaml",)]
+    if framework is not None:
+        needed.append((f"{reference}.py", f"{reference}/__init__.py"))
+    for names in needed:
+        if not packed.keys() & {*names}:
+            yield Finding(f"{place}/{names[-1]}", None, "the code that was run", "no such file", PACKAGE_AS_WRITTEN)
     mend = "git fetch that revision, then review again; or read the code, and audit it with equivalence=true"
-    others = unlike_here(packed)
-    found = f"another: not held to it; {len(others)} of {len(packed)} files unlike the reviewer's"
+    others, lacking = unlike_here(packed), sorted({*here(benchmark)} - packed.keys())
+    found = (
+        f"another: not held to it; {len(others)} of {len(packed)} files unlike the reviewer's, "
+        f"and {len(lacking)} of the reviewer's not there"
+    )
     yield Finding(place, None, "a revision of the reviewer's repository", found, mend, "note")
-    for name in others:
-        yield Finding(f"{place}/{name}", None, "the file of the reviewer's copy", "another", mend, "note")
+    for name, told in [*((name, "another") for name in others), *((name, "no such file") for name in lacking)]:
+        yield Finding(f"{place}/{name}", None, "the file of the reviewer's copy", told, mend, "note")
+
+
+def here(benchmark: Benchmark) -> Iterator[str]:
+    """The names of the files of the benchmark's code in this copy of the suite, without what Python compiled."""
+    for path in paths(benchmark):
+        found = [ROOT / path] if (ROOT / path).is_file() else (ROOT / path).rglob("*")
+        names = (each.relative_to(ROOT).as_posix() for each in found if each.is_file() and each.suffix != ".pyc")
+        yield from (name for name in names if belongs(name, benchmark.task))
 
 
 def unlike_here(sums: Mapping[str, str]) -> list[str]:

@@ -8,11 +8,11 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import ENERGY, TRACKED
-from suite.measure.energy import energy
+from suite.measure.energy import ESTIMATED, energy
 from suite.measure.samples import COUNTERS, Sample
 from suite.record.evidence import CONFIG, LOG, POWER, SYSTEM
 from suite.record.mllog import samples_of
-from suite.record.parsing import whole
+from suite.record.parsing import number, whole
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 from suite.rules.system import listed
@@ -63,6 +63,11 @@ def possible_power(run: Evidence) -> Iterator[Finding]:
     line, start, stop = run.line(ENERGY), run.timeline.run_start, run.timeline.run_stop
     if not (line and start and stop and run.samples and run.intact(POWER, CONFIG, SYSTEM)):
         return
+    told = {name: number(line.metadata.get(name)) or 0.0 for name in ("mean_w", "coverage")}
+    measured_ms = told["coverage"] * (stop.time_ms - start.time_ms)
+    if line.metadata.get("source") == ESTIMATED and told["mean_w"] < LEAST_W and measured_ms >= LEAST_MS:
+        found = f"{told['mean_w']:.4g} W"
+        yield Finding(POWER, None, f"at least {LEAST_W:g} W of what trained, in the mean", found, _AS_WRITTEN)
     accelerators = _accelerators(run)
     for name in COUNTERS:
         counted = [sample for sample in run.samples if getattr(sample, name) is not None]

@@ -113,9 +113,17 @@ def strays(folder: Path) -> Iterator[Finding]:
         if name not in ((RESULTS, *BESIDE) if is_folder else (SEAL, SIGNATURE)):
             expected = f"only {SEAL}, its signature, {RESULTS}/, {'/, '.join(BESIDE)}/"
             yield Finding(name, None, expected, "a folder" if is_folder else "a file", PACKAGE_AS_WRITTEN)
+    try:
+        places = {each["path"] for each in Seal.read(folder).results}
+    except (MalformedError, UnsafeFile, OSError):  # which `findings` reports
+        return
     for path in sorted(islice(_files(folder), MAX_FILES)):
-        if path.partition("/")[0] in BESIDE and not _PLACE.match(path):
+        top, *below = path.split("/")
+        if top in BESIDE and not _PLACE.match(path):
             expected = "systems/SYSTEM.json, or benchmarks/BENCHMARK/implementations/REVISION/..."
+            yield Finding(path, None, expected, "another file", PACKAGE_AS_WRITTEN)
+        if top == RESULTS and (len(below) < 3 or "/".join((top, *below[:2])) not in places):
+            expected = f"{RESULTS}/SYSTEM/BENCHMARK/..., of a result that {SEAL} has"
             yield Finding(path, None, expected, "another file", PACKAGE_AS_WRITTEN)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -144,6 +145,11 @@ def detected(run: Evidence) -> Iterator[Finding]:
     if not whole(cpus):
         line = run.system_line("logical_cpus")
         yield Finding(SYSTEM, line, "logical_cpus, a whole number from 1", cpus, FILE_AS_WRITTEN)
+    own, quota = (number(run.described("environment", name)) for name in ("cpus", "cpu_quota"))
+    least = min(own, math.ceil(quota or own)) if own is not None else 1
+    if (count := whole(cpus)) and count < least:
+        expected = f"logical_cpus of at least {least:g}, which the environment has"
+        yield Finding(SYSTEM, run.system_line("logical_cpus"), expected, cpus, FILE_AS_WRITTEN)
     memory_gb = number(run.described("detected", "memory_gb"))
     facts = {
         "host_processor_model_name": run.described("detected", "cpu_model"),

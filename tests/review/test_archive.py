@@ -30,6 +30,14 @@ def test_archive_is_reviewed_as_its_folder_is(sound_result, tmp_path, capsys, su
     assert [log["path"] for log in made["logs"]] == [f"result/run_{index}/log.txt" for index in range(1, 6)]
 
 
+def test_what_macos_adds_to_a_zip_is_left_out(sound_result, tmp_path):
+    given = packed(tmp_path / "given.zip", sound_result)
+    with zipfile.ZipFile(given, "a") as zipped:
+        for name in zipped.namelist():
+            zipped.writestr(f"__MACOSX/{Path(name).parent}/._{Path(name).name}", b"\0\5\x16\7")
+    assert main([str(given)]) == 0
+
+
 def test_file_that_is_no_archive_is_told_which_are_read(tmp_path):
     (tmp_path / "given.tar.zst").write_bytes(b"\x28\xb5\x2f\xfd")
     refused(tmp_path / "given.tar.zst", r"Not a directory; give .* as \.zip, \.tar, \.tar\.xz")

@@ -145,6 +145,8 @@ FORGERIES = {
         "a folder for a signature": lambda folder: (folder / SIGNATURE).mkdir(),
         "a module among the systems": written("systems/suite/review.py"),
         "a module among the benchmarks": written("benchmarks/suite/review.py"),
+        "a module among the results": written("results/suite/__init__.py"),
+        "notes of no result": written("results/spare/bench/notes.txt"),
     },
     "package.9": {
         "no code": without_code,
@@ -164,7 +166,10 @@ FORGERIES = {
     },
 }
 # Which break others as well.
-MORE = {"a result left out", "a seal above", "a seal of one result", "two seals", "a module among the benchmarks"}
+MORE = {
+    *("a result left out", "a result made up", "a seal above", "a seal of one result", "two seals"),
+    "a module among the benchmarks",
+}
 ALL = [(rule, name) for rule, forgeries in FORGERIES.items() for name in forgeries]
 _FOLDERS = []  # of the submission, made once
 
@@ -206,10 +211,13 @@ def test_code_that_the_reviewer_s_repository_does_not_have_is_a_note(submit, tol
     found = [finding for finding in report(submit.folder).findings if finding.rule == "package.9"]
     files = [str(place), f"{place}/reference_impls/image_classification/torch.py"]
     assert [(finding.file, finding.severity) for finding in found] == [(file, "note") for file in files]
-    shutil.rmtree(submit.folder / place / "reference_impls")
-    resealed(submit.folder)
-    found = [finding for finding in report(submit.folder).findings if finding.rule == "package.9"]
-    assert {finding.severity for finding in found} == {"fail", "note"}
+    for name, severities in (("torch_muon.py", {"note"}), ("image_classification/torch.py", {"fail", "note"})):
+        (submit.folder / place / "reference_impls" / name).unlink()
+        resealed(submit.folder)
+        found = [finding for finding in report(submit.folder).findings if finding.rule == "package.9"]
+        assert {each.severity for each in found} == severities
+        missing = {each.file for each in found if each.found == "no such file"}
+        assert f"{place}/reference_impls/{name}" in missing
 
 
 def test_what_a_partial_package_lacks_is_noted(submit):

@@ -141,6 +141,11 @@ def sampled_seldom(run):
 
 
 @breaks("measurement.7")
+def no_estimated_power_at_all(run):
+    run.power(utilisation=0.0)
+
+
+@breaks("measurement.7")
 def energy_of_accelerators_that_are_not_there(run):
     run.power(accelerator_j=100.0)
 

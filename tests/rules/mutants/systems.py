@@ -23,6 +23,11 @@ def description_lacks_a_key(run):
     run.edit_system(lambda values: values["description"].pop("cooling"))
 
 
+@breaks("system.4")
+def fewer_cpus_than_the_environment_has(run):
+    run.edit_system(lambda values: values["environment"].update(cpus=values["detected"]["logical_cpus"] + 1))
+
+
 @breaks("system.2")
 def another_system_in_the_log(run):
     run.edit(keys.SUBMISSION_PLATFORM, lambda record: record.update(value="h200"))
