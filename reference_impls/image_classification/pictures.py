@@ -146,7 +146,7 @@ def _named(split: str, number: int) -> Iterator[None]:
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise UserError(
             f"{split} image {number} of the shards cannot be decoded ({error}): bring the images again, delete the "
-            "shards that were made of them, and begin a new run"
+            "shards that were made of them and their index.bin, and begin a new run"
         ) from error
 
 

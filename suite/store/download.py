@@ -80,7 +80,7 @@ def download(
             part.unlink()
             if not start:
                 raise DownloadError(f"{remote.url}: {error}") from None
-        except requests.RequestException as error:
+        except (requests.RequestException, ValueError) as error:  # ValueError: an address or a header that is none
             idle = 0 if _size(part) > farthest else idle + 1
             farthest = max(farthest, _size(part))
             if idle == ATTEMPTS:
@@ -94,25 +94,35 @@ def authorized(token: str) -> dict[str, str]:
 
 
 def _fetch(remote: Remote, part: Path, start: int, progress: bool, token: str, stopped: threading.Event) -> None:
-    """Append to `part`, which holds `start` bytes, the rest that the server sends."""
+    """Append to `part`, which holds `start` bytes, the rest that the server sends; or replace it by a longer one."""
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {}) | authorized(token)
-    with part.open("ab") as file:
-        body = _Body(file, remote, stopped)
-        fetch = pooch.HTTPDownloader(
-            progressbar=progress and sys.stderr.isatty(),
-            chunk_size=CHUNK_BYTES,
-            timeout=TIMEOUT_S,
-            headers=headers,
-            hooks={"response": body.begin},
-        )
+    body = _Body(part, remote, stopped)
+    fetch = pooch.HTTPDownloader(
+        progressbar=progress and sys.stderr.isatty(),
+        chunk_size=CHUNK_BYTES,
+        timeout=TIMEOUT_S,
+        headers=headers,
+        hooks={"response": body.begin},
+    )
+    try:
         fetch(remote.url, body, None)
+        body.end()
+    finally:
+        body.close()
 
 
 class _Body:
-    """The file to which pooch writes a response's body, until `stopped` is set; never longer than `remote`."""
+    """Where pooch writes a response's body, until `stopped` is set; never longer than `remote`.
 
-    def __init__(self, file: IO[bytes], remote: Remote, stopped: threading.Event) -> None:
-        self.file, self.remote, self.stopped, self.flush = file, remote, stopped, file.flush
+    That is `part`, or, if the server sends the whole file though `part` holds some of it, a file beside it, which
+    replaces it if it has become longer.
+    """
+
+    def __init__(self, part: Path, remote: Remote, stopped: threading.Event) -> None:
+        self.part, self.remote, self.stopped = part, remote, stopped
+        self.file: IO[bytes] = part.open("ab")
+        self.replaces = False  # whether `file` lies beside, and may become `part`
+        self.may_be_cut = False  # where nothing tells a body's end from a broken connection
 
     def begin(self, response: requests.Response, **_: Any) -> None:
         """Called by requests before the body is read. Statuses of 500 and above are left to pooch, and tried again."""
@@ -121,20 +131,49 @@ class _Body:
             raise _WrongContentError(f"HTTP {status} {response.reason}")
         if 400 <= status < 500 and status not in (requests.codes.timeout, requests.codes.too_many_requests):
             raise DownloadError(f"{self.remote.url}: HTTP {status} {response.reason}")
-        if status == requests.codes.ok:  # the whole file, whether a part was asked for or not
-            told = response.headers.get("Content-Length", "")
-            if self.file.tell() and told.isdecimal() and int(told) != self.remote.bytes:  # a proxy's own page
-                raise DownloadError(f"{self.remote.url}: {told} bytes came, expected {self.remote.bytes}")
-            self.file.seek(0)
-            self.file.truncate()
+        told = response.headers.get("Content-Length", "")
+        whole = status == requests.codes.ok  # whether a part was asked for or not
+        if whole and self.file.tell():
+            if told.isdecimal() and int(told) != self.remote.bytes:  # a proxy's own page
+                raise self._wrong_size(told)
+            self.file.close()
+            self.file, self.replaces = partial(self.part).open("wb"), True
+        # What came of a whole is kept only if a sum will tell: it may be the beginning of a page
+        self.may_be_cut = not told and not (whole and (response.raw.chunked or self.remote.sha256 is None))
         response.raw.headers.pop("Content-Encoding", None)  # some servers call a .tar.gz "gzip": keep it packed
 
     def write(self, chunk: bytes) -> None:
         if self.stopped.is_set():
             raise DownloadError(f"{self.remote.url}: another download failed, or a signal ended all")
         if self.file.tell() + len(chunk) > self.remote.bytes:
+            if self.replaces:
+                raise self._wrong_size(f"more than {self.remote.bytes}")
             raise _WrongContentError(f"it holds more than the expected {self.remote.bytes} bytes")
         self.file.write(chunk)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+    def end(self) -> None:
+        """Raise unless all came, or `_check` is to tell what is wrong with it."""
+        if (came := self.file.tell()) < self.remote.bytes:
+            if self.may_be_cut:
+                raise requests.ConnectionError(f"the connection ended at {came} of {self.remote.bytes} bytes")
+            if self.replaces:
+                raise self._wrong_size(str(came))
+
+    def close(self) -> None:
+        beside = partial(self.part)
+        try:
+            self.file.close()
+        finally:
+            if self.replaces and _size(beside) > _size(self.part):
+                beside.replace(self.part)
+            beside.unlink(missing_ok=True)
+
+    def _wrong_size(self, came: str) -> DownloadError:
+        self.replaces = False
+        return DownloadError(f"{self.remote.url}: {came} bytes came, expected {self.remote.bytes}")
 
 
 def _check(remote: Remote, part: Path) -> None:
@@ -165,6 +204,8 @@ def _reason(error: BaseException) -> str:
     """The text of the innermost cause: the errors around it repeat the URL and Python's class names."""
     if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"HTTP {error.response.status_code} {error.response.reason}"
+    if isinstance(error, ValueError):  # names the address or the value that is malformed; what caused it does not
+        return str(error)
     while inner := error.__cause__ or error.__context__:
         error = inner
     return getattr(error, "strerror", None) or str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -29,8 +29,9 @@ PROCESSES = 8  # that make files at once, of 256 MB each: 2 GB in all
 def ensure(benchmark: Benchmark, root: Path) -> Path:
     """Bring the benchmark's files into `root` if they are not there, make its `made` files, and return `root`.
 
-    A process that is killed leaves whole files, which the next one keeps. Raises UserError as `files.ensure` and the
-    task's `bring` do, and for a made file that is not the declared one.
+    A process that is killed leaves whole files, which the next one keeps. If the first of the `made` files is missing,
+    those without a declared sum are made again with it. Raises UserError as `files.ensure` and the task's `bring` do,
+    and for a made file that is not the declared one.
     """
     dataset = benchmark.dataset
     if dataset.made is None:
@@ -52,9 +53,10 @@ def ensure(benchmark: Benchmark, root: Path) -> Path:
             "goes on where it was"
         ) from error
     except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
         raise UserError(
-            f"{dataset.name}: cannot write to {root}: {error.strerror or error}; name a folder for the data with "
-            "data_dir= or SUITE_DATA"
+            f"{dataset.name}: cannot write to {root}: {place}{error.strerror or error}; name a folder for the data "
+            "with data_dir= or SUITE_DATA"
         ) from error
     return root
 
@@ -91,25 +93,41 @@ def numbered(name: str, i: int) -> str:
 
 
 def _make(benchmark: Benchmark, root: Path, missing: list[File]) -> None:
-    """Make the missing files; the dataset's first file is made before the others, which may read it."""
-    alone = [file for file in missing if file == benchmark.dataset.members[0]]
+    """Make the missing files; the dataset's first file is made before the others, which may read it.
+
+    If it is missing, the others without a declared sum are made again: nothing tells whether they fit the new one.
+    """
+    dataset = benchmark.dataset
+    alone = [file for file in missing if file == dataset.members[0]]
+    if alone:
+        missing = [file for file in dataset.members if file in missing or file.sha256 is None]
     beside = [file for file in missing if file not in alone]
     given = (benchmark.task, benchmark.scale, root)
-    with tqdm(total=len(missing), desc=benchmark.dataset.name, unit="file", disable=not sys.stderr.isatty()) as bar:
-        for files_now in (alone, beside):
+    with tqdm(total=len(missing), desc=dataset.name, unit="file", disable=not sys.stderr.isatty()) as bar:
+        for files_now, outdated in ((alone, _undeclared_files(dataset, root)), (beside, [])):
             if not files_now:
                 continue
             processes = min(len(files_now), os.cpu_count() or 1, PROCESSES)
             with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), end_with_parent) as pool:
                 try:
-                    for made in as_completed([pool.submit(_make_one, *given, file) for file in files_now]):
+                    for made in as_completed([pool.submit(_make_one, *given, file, outdated) for file in files_now]):
                         made.result()
                         bar.update()
                 finally:
                     pool.shutdown(cancel_futures=True)
 
 
-def _make_one(task: str, scale: str, root: Path, file: File) -> None:
+def _undeclared_files(dataset: Dataset, root: Path) -> list[Path]:
+    """The files in `root` for which the dataset declares no sum, also shards that `subset=` leaves out of it."""
+    found = {root / file.path for file in dataset.members if file.sha256 is None}
+    for name, form in (dataset.shards or {}).items():
+        if None in (file.sha256 for file in dataset.shards_of(name)):
+            found.update(root.glob(f"{form.files}*"))
+    return sorted(found)
+
+
+def _make_one(task: str, scale: str, root: Path, file: File, outdated: Sequence[Path] = ()) -> None:
+    """Make a file; delete those that are `outdated` by it before it appears, lest a process killed then leaves them."""
     place = root / file.path
     place.parent.mkdir(parents=True, exist_ok=True)
     load_sharding(task).make(scale, root, file.path, partial(place))
@@ -120,4 +138,6 @@ def _make_one(task: str, scale: str, root: Path, file: File) -> None:
             f"sha256 {file.sha256}. The packages may be of other versions than the suite's: "
             "pip install -c constraints.txt"
         )
+    for path in outdated:
+        path.unlink(missing_ok=True)
     partial(place).replace(place)

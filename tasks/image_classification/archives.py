@@ -18,6 +18,7 @@ import numpy as np
 from suite.errors import UserError
 from tasks.image_classification.index import ROW
 
+HOME = "https://image-net.org"
 TRAIN, TEST, DEVKIT = "ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar", "ILSVRC2012_devkit_t12.tar.gz"
 MD5 = {  # of torchvision.datasets.ImageNet
     TRAIN: "1d675b47d978889d74fa0da5fadfb00e",
@@ -52,11 +53,14 @@ def rows(files: Path) -> tuple[np.ndarray, np.ndarray]:
 @contextmanager
 def reader(files: Path, split: str) -> Iterator[Callable[[np.void], bytes]]:
     """See `index.Source`."""
-    with _opened(files / (TRAIN if split == "train" else TEST)) as archive:
+    path = files / (TRAIN if split == "train" else TEST)
+    with _opened(path) as archive:
 
         def read(row: np.void) -> bytes:
             archive.seek(int(row["place"]))
             content: bytes = archive.read(int(row["length"]))
+            if len(content) != row["length"]:
+                raise UserError(f"{path} ends within a picture or before it: bring it again from {HOME}")
             return content
 
         yield read
@@ -89,7 +93,8 @@ def _test_labels(devkit: Path) -> list[int]:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     try:
-        with path.open("rb") as file:
-            yield file
+        file = path.open("rb")
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}; bring it from https://image-net.org") from error
+        raise UserError(f"cannot read {path}: {error.strerror}; bring it from {HOME}") from error
+    with file:
+        yield file

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from suite.errors import UserError
-from tasks.image_classification.index import ROW
+from tasks.image_classification.index import PICTURES, ROW
 
 NAME = "imagenet"  # the folder, or a link to it, in the data folder
 TEST_NAME = r"ILSVRC2012_val_(\d{8})\.JPEG"
@@ -59,7 +59,10 @@ def reader(files: Path, split: str) -> Iterator[Callable[[np.void], bytes]]:
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror}") from error
         if len(content) != length:
-            raise UserError(f"{path} has {len(content)} bytes, and had {length} when the index was made")
+            raise UserError(
+                f"{path} has {len(content)} bytes, and had {length} when the index was made: bring it again as it was, "
+                f"or delete {files / PICTURES['full'].folder}, the folder of the shards and their index, to begin again"
+            )
         return content
 
     yield read
@@ -79,9 +82,12 @@ def _classes(folder: Path) -> list[str]:
 
 def _pictures(folder: Path, form: str, example: str) -> Iterator[tuple[str, int, int]]:
     """The names, numbers and lengths of the files of a class, in no order; names that begin with a dot are skipped."""
-    for entry in os.scandir(folder):
-        if entry.name.startswith("."):
-            continue
-        if not (found := re.fullmatch(form, entry.name)):
-            raise UserError(f"{entry.path} is not called as ImageNet's pictures are: {example}")
-        yield entry.name, int(found[1]), entry.stat().st_size
+    try:
+        for entry in os.scandir(folder):
+            if entry.name.startswith("."):
+                continue
+            if not (found := re.fullmatch(form, entry.name)):
+                raise UserError(f"{entry.path} is not called as ImageNet's pictures are: {example}")
+            yield entry.name, int(found[1]), entry.stat().st_size
+    except OSError as error:
+        raise UserError(f"cannot read {error.filename or folder}: {error.strerror}") from error

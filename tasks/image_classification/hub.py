@@ -48,12 +48,12 @@ def token() -> str:
 
 
 def bring(files: Path, pictures: Pictures) -> None:
-    """Unpack the parquet files; first download those that are not there, if there is a token.
+    """Unpack the parquet files; first download those that are not there or cannot be read, if there is a token.
 
     Resumes where it was interrupted. Raises UserError for files that are not ImageNet's or cannot be read or
     downloaded, or if there is no room for them unpacked and as shards.
     """
-    if token() and _rows(files) != (pictures.train, pictures.test):
+    if token() and not _complete(files, pictures):
         _download(files)
     if (found := _rows(files)) != (pictures.train, pictures.test):
         raise UserError(
@@ -79,6 +79,14 @@ def bring(files: Path, pictures: Pictures) -> None:
 
 def _files(files: Path, split: str) -> list[Path]:
     return sorted((files / NAME / "data").glob({"train": "train-*.parquet", "test": "validation-*.parquet"}[split]))
+
+
+def _complete(files: Path, pictures: Pictures) -> bool:
+    """Whether the parquet files can be read and have all pictures."""
+    try:
+        return _rows(files) == (pictures.train, pictures.test)
+    except UserError:
+        return False
 
 
 def _rows(files: Path) -> tuple[int, int]:
@@ -133,15 +141,22 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _download(files: Path) -> None:
-    """Download the parquet files that are missing or incomplete."""
-    remotes = [
-        each for each in _listed() if not (place := files / each.path).exists() or place.stat().st_size != each.bytes
-    ]
+    """Download the parquet files that are missing, incomplete or unreadable."""
+    remotes = [each for each in _listed() if not _is_whole(files / each.path, each.bytes)]
     require_free(files, 3 * sum(each.bytes for each in remotes), "ImageNet")
     try:
         download_all(remotes, files, token())
     except DownloadError as error:
         raise UserError(f"cannot download {error}. Does HF_TOKEN open it? To have {ACCESS}") from error
+
+
+def _is_whole(path: Path, size: int) -> bool:
+    """Whether a parquet file is there, of the size, and can be read as far as its metadata."""
+    try:
+        with _opened(path):
+            return path.stat().st_size == size
+    except UserError:
+        return False
 
 
 def _listed() -> list[Remote]:

@@ -123,6 +123,18 @@ def _rename(folder: Path) -> None:
     picture.rename(picture.with_name("cat.jpg"))
 
 
+def _put_a_file_for_a_class(folder: Path) -> None:
+    of_class = min((folder / "val").iterdir())
+    shutil.rmtree(of_class)
+    of_class.touch()
+
+
+def _break_a_link(folder: Path) -> None:
+    picture = next((folder / "train").rglob("*.JPEG"))
+    picture.unlink()
+    picture.symlink_to("gone")
+
+
 @pytest.mark.parametrize(
     ("spoil", "answer"),
     [
@@ -134,6 +146,8 @@ def _rename(folder: Path) -> None:
             lambda folder: shutil.rmtree(folder / "val"),
             r"cannot read .*imagenet/val: .*; it has a folder for each class",
         ),
+        (_put_a_file_for_a_class, r"cannot read .*/imagenet/val/n\d{8}: Not a directory"),
+        (_break_a_link, r"cannot read .*/imagenet/train/n\d{8}/n\d{8}_\d+\.JPEG: No such file or directory"),
     ],
 )
 def test_other_folders_are_refused(spoil: Callable[[Path], None], answer: str, unpacked: Path) -> None:
@@ -146,8 +160,21 @@ def test_a_picture_that_changed_since_the_index_was_made_is_refused(unpacked: Pa
     make(unpacked)
     picture = next((unpacked / folders.NAME / "val").rglob("*.JPEG"))
     picture.write_bytes(b"short")
-    with pytest.raises(UserError, match=r"\.JPEG has 5 bytes, and had \d+ when the index was made"):
+    told = rf"\.JPEG has 5 bytes, and had \d+ when the index was made: .* delete {unpacked / SMALL.folder}, .* to begin"
+    with pytest.raises(UserError, match=told):
         shards.make("full", unpacked, f"{SMALL.folder}/test_0000.bin", tmp_path / "made")
+
+
+@pytest.mark.parametrize(("split", "archive"), [("train", archives.TRAIN), ("test", archives.TEST)])
+def test_an_archive_that_was_cut_since_the_index_was_made_is_refused(
+    split: str, archive: str, tmp_path: Path, pictures: dict[str, bytes]
+) -> None:
+    make(tmp_path)
+    with (tmp_path / archive).open("r+b") as file:
+        file.truncate(1000)
+    told = rf"{tmp_path / archive} ends within a picture or before it: bring it again from https://image-net\.org"
+    with pytest.raises(UserError, match=told):
+        shards.make("full", tmp_path, f"{SMALL.folder}/{split}_0000.bin", tmp_path / "made")
 
 
 @pytest.mark.parametrize(
@@ -208,3 +235,16 @@ def test_the_gated_copy_is_downloaded_with_a_token(
     monkeypatch.setenv("HF_TOKEN", served)
     (tmp_path / "new").mkdir()
     assert make(tmp_path / "new")["answer_labels"].tolist() == make(tmp_path)["answer_labels"].tolist()
+
+
+@pytest.mark.parametrize("keep_size", [False, True])
+def test_a_file_of_the_gated_copy_that_cannot_be_read_is_downloaded_again(
+    keep_size: bool, tmp_path: Path, unpacked: Path, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", served)
+    first, *_ = write_parquet(unpacked, tmp_path / "new")
+    whole = first.read_bytes()
+    first.write_bytes(whole[:1000] + bytes(len(whole) - 1000) * keep_size)
+    shards.bring("full", tmp_path / "new")
+    assert first.read_bytes() == whole
+    assert folders.there(tmp_path / "new")

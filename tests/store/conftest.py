@@ -5,6 +5,7 @@ import io
 import tarfile
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -53,11 +54,25 @@ def dataset(packed: bytes, url: str, archive: str = "set.tar", members: dict[str
     )
 
 
+@dataclass
+class Raw:
+    """An answer of this body with these headers and no Content-Length beside them."""
+
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    status: int = 200
+
+
+def chunked(body: bytes) -> Raw:
+    """An answer in one chunk and the end of all chunks."""
+    return Raw(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body), {"Transfer-Encoding": "chunked"})
+
+
 class Server:
     """Serves `content`. `answers` says how the next requests are answered; later ones go well, with Range honoured.
 
     "whole": Range ignored; ("drop", n): the connection ends after n bytes of the body; bytes: this body instead;
-    "gzip": labelled Content-Encoding: gzip; an int: that status.
+    "gzip": labelled Content-Encoding: gzip; an int: that status; a Raw: just that.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -74,6 +89,13 @@ class Server:
                 answer = server.answers.pop(0) if server.answers else None
                 if isinstance(answer, int):
                     self.send_error(answer)
+                    return
+                if isinstance(answer, Raw):
+                    self.send_response(answer.status)
+                    for name, value in answer.headers.items():
+                        self.send_header(name, value)
+                    self.end_headers()
+                    self.wfile.write(answer.body)
                     return
                 start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked and answer != "whole" else 0
                 body = answer if isinstance(answer, bytes) else server.content[start:]

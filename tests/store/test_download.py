@@ -14,7 +14,7 @@ from suite.errors import UserError
 from suite.store import files
 from suite.store.disk import partial
 from suite.store.download import DownloadError, download
-from tests.store.conftest import MEMBERS, Server, dataset, tar
+from tests.store.conftest import MEMBERS, Raw, Server, chunked, dataset, tar
 
 ARCHIVE = tar(MEMBERS)
 
@@ -77,6 +77,69 @@ def test_an_answer_that_is_not_the_file_leaves_what_has_come(server: Server, tmp
     assert f"12 bytes came, expected {len(ARCHIVE)}" in failure(server, tmp_path)
     assert fetched(server, tmp_path)
     assert server.ranges[-1] == "bytes=4000-"
+
+
+@pytest.mark.parametrize("page", [b"log in first", b"?" * 5000, b"?" * (len(ARCHIVE) + 1000)])
+def test_an_answer_in_chunks_that_is_not_the_file_leaves_what_has_come(
+    server: Server, tmp_path: Path, page: bytes
+) -> None:
+    (tmp_path / "set.tar.part").write_bytes(ARCHIVE[:4000])
+    server.answers = [chunked(page)]
+    assert f"bytes came, expected {len(ARCHIVE)}" in failure(server, tmp_path)
+    assert [path.name for path in tmp_path.glob("*.part*")] == ["set.tar.part"]
+    assert fetched(server, tmp_path)
+    assert server.ranges == ["bytes=4000-", "bytes=4000-"]
+
+
+def test_a_page_in_chunks_that_comes_first_is_not_kept(server: Server, tmp_path: Path) -> None:
+    server.answers = [chunked(b"log in first")]
+    assert f"it holds 12 bytes, expected {len(ARCHIVE)}" in failure(server, tmp_path)
+    assert fetched(server, tmp_path)
+    assert server.ranges == [None, None]
+
+
+def test_an_answer_without_a_length_that_ends_early_is_a_broken_connection(server: Server, tmp_path: Path) -> None:
+    rest = Raw(ARCHIVE[4000:6000], status=206)
+    server.answers = [Raw(ARCHIVE[:3000]), Raw(ARCHIVE[:4000]), Raw(ARCHIVE[:2000]), rest, Raw(b"log in first")]
+    assert fetched(server, tmp_path)
+    assert server.ranges == [None, "bytes=3000-", "bytes=4000-", "bytes=4000-", "bytes=6000-", "bytes=6000-"]
+
+
+def test_answers_without_a_length_that_end_early_are_not_asked_for_for_ever(server: Server, tmp_path: Path) -> None:
+    server.answers = [Raw(ARCHIVE[:4000])] * 9
+    assert f"the connection ended at 4000 of {len(ARCHIVE)} bytes" in failure(server, tmp_path)
+    assert (tmp_path / "set.tar.part").read_bytes() == ARCHIVE[:4000]
+    assert len(server.ranges) == 4
+
+
+def test_without_a_sum_no_beginning_of_unknown_length_is_kept(server: Server, tmp_path: Path) -> None:
+    """The rest would be put after a page, and the file, of the right size, taken for right."""
+    remote = Remote(path="set.tar", bytes=len(ARCHIVE), url=server.url)
+    server.answers = [Raw(b"log in first")]
+    with pytest.raises(DownloadError, match="it holds 12 bytes"):
+        download(remote, tmp_path / "set.tar", progress=False)
+    download(remote, tmp_path / "set.tar", progress=False)
+    assert (tmp_path / "set.tar").read_bytes() == ARCHIVE
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ({"Location": "http://.example.com/"}, "Failed to parse"),
+        ({"Location": "http://[::1/"}, "Invalid IPv6 URL"),
+        ({"Location": "http://127.0.0.1/\xff"}, "can't decode byte 0xff"),
+        ({"Content-Length": "abc"}, "invalid literal for int"),
+    ],
+)
+def test_a_malformed_answer_is_tried_again_but_not_for_ever(
+    server: Server, tmp_path: Path, headers: dict[str, str], said: str
+) -> None:
+    answer = Raw(headers=headers, status=302 if "Location" in headers else 200)
+    server.answers = [answer] * 3
+    assert said in failure(server, tmp_path)
+    assert len(server.ranges) == 3
+    server.answers = [answer]
+    assert fetched(server, tmp_path)
 
 
 @pytest.mark.parametrize("stale", [b"something else", b"?" * len(ARCHIVE), b"?" * (len(ARCHIVE) + 1)])

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -178,6 +182,65 @@ def test_a_maker_that_is_killed_is_one_line(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(files, "require_room", lambda *_: None)
     with pytest.raises(UserError, match="a process that makes its files was killed, perhaps for want of memory"):
         shards.ensure(PILOT, tmp_path)
+
+
+@dataclass
+class Numbering:
+    """Makes four shards that repeat what the first file, the index, holds; without room it makes no index."""
+
+    number: int
+    full: bool = False
+
+    def make(self, scale: str, files: Path, path: str, into: Path) -> None:
+        if path != "made/index.bin":
+            into.write_bytes((files / "made/index.bin").read_bytes() * 2)
+        elif self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(into))
+        else:
+            into.write_bytes(b"%d" % self.number)
+
+
+@pytest.fixture
+def numbered(monkeypatch: pytest.MonkeyPatch) -> Benchmark:
+    """A benchmark whose files a `Numbering` makes, in threads; nobody has declared their sums, but of the last."""
+    made = [File(path="made/index.bin", bytes=1), *(File(path=f"made/train_{i}.bin", bytes=2) for i in range(4))]
+    declared = File(path="made/test.bin", bytes=2, sha256=sha256(b"11").hexdigest())
+    form = {"train_numbers": Shards(files="made/train_", dtype="uint8")}
+    dataset = PILOT.dataset.model_copy(update={"files": (), "archive": None, "made": (*made, declared), "shards": form})
+    monkeypatch.setattr(shards, "ProcessPoolExecutor", lambda processes, *_: ThreadPoolExecutor(processes))
+    monkeypatch.setattr(shards, "load_bringing", lambda _: None)
+    return PILOT.model_copy(update={"dataset": dataset})
+
+
+def test_shards_are_made_again_with_the_file_that_they_are_made_from(
+    numbered: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "load_sharding", lambda _: Numbering(1))
+    shards.ensure(numbered, tmp_path)
+    test = (tmp_path / "made/test.bin").stat()
+    (tmp_path / "made/train_1.bin").unlink()
+    monkeypatch.setattr(shards, "load_sharding", lambda _: Numbering(2))
+    shards.ensure(numbered, tmp_path)
+    assert [(tmp_path / f"made/train_{i}.bin").read_bytes() for i in range(4)] == [b"11"] * 4
+    (tmp_path / "made/index.bin").unlink()
+    shards.ensure(numbered.of_subset(0.5), tmp_path)
+    found = {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()}
+    assert found == {"index.bin": b"2", "train_0.bin": b"22", "train_1.bin": b"22", "test.bin": b"11"}
+    assert (tmp_path / "made/test.bin").stat().st_mtime_ns == test.st_mtime_ns
+    shards.ensure(numbered, tmp_path)
+    assert [(tmp_path / f"made/train_{i}.bin").read_bytes() for i in range(4)] == [b"22"] * 4
+
+
+def test_shards_stay_while_the_file_that_they_are_made_from_cannot_be_made(
+    numbered: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "load_sharding", lambda _: Numbering(1))
+    shards.ensure(numbered, tmp_path)
+    (tmp_path / "made/index.bin").unlink()
+    monkeypatch.setattr(shards, "load_sharding", lambda _: Numbering(2, full=True))
+    with pytest.raises(UserError, match=r"cannot write to .*: .*/made/index\.bin\.part: No space left on device; name"):
+        shards.ensure(numbered, tmp_path)
+    assert [(tmp_path / f"made/train_{i}.bin").read_bytes() for i in range(4)] == [b"11"] * 4
 
 
 def test_a_pilot_is_no_submission() -> None:
