@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from suite.config.models import Benchmark
+from suite.errors import UserError
 from suite.harness import contract
 from suite.probe import places
+
+
+def check_logits(shapes: Iterable[Sequence[int | None]]) -> None:
+    """Raise UserError unless a model that trains gives logits [batch, classes] alone; `shapes` are of its outputs."""
+    for shape in shapes:
+        if len(shape) != 2:
+            raise UserError(f"a model that trains gives logits [batch, classes], and this one {list(shape)}")
 
 
 class Workload(Protocol):

@@ -202,6 +202,12 @@ def test_a_model_that_does_not_say_what_it_takes_is_given_pictures(text, mode, t
     assert {"Conv2D", "MatMul"} <= kinds
 
 
+def test_a_model_that_gives_no_logits_does_not_train(tmp_path):
+    own = made.own(tmp_path, SUBCLASS.replace('{"classes":', '{"features": self.convolution(x), "classes":'))
+    with pytest.raises(UserError, match=r"gives logits \[batch, classes\], and this one \[1, 14, 14, 8\]"):
+        main(["make", f"models={own}", "size=16", "mode=train", f"out={tmp_path / 'bricks.json'}"])
+
+
 def test_a_model_of_something_else_than_a_picture_is_refused(tmp_path):
     text = "import keras\n\n\ndef build():\n    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])\n"
     own = made.own(tmp_path, text)

@@ -177,6 +177,16 @@ def test_a_model_may_be_moved_where_it_is_built(then, tmp_path):
     assert main(["make", f"models={own}", "size=16", f"out={tmp_path / 'bricks.json'}"]) == 0
 
 
+def test_a_model_may_give_several_logits_by_name(tmp_path):
+    named = "\n\n\nclass Named(nn.Module):\n    def forward(self, x):\n        return {'a': x, 'b': x[:, :4]}\n"
+    own = made.own(tmp_path, made.TORCH.replace("nn.Linear(8, 10)", "nn.Linear(8, 10), Named()") + named)
+    words = [f"models={own}", "size=16", "batch=2", "mode=train", f"out={tmp_path / 'bricks.json'}"]
+    assert main(["make", *words]) == 0
+    made.own(tmp_path, made.TORCH.replace("nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10)", "nn.Identity()"))
+    with pytest.raises(UserError, match=r"gives logits \[batch, classes\], and this one \[2, 8, 16, 16\]"):
+        main(["make", *words])
+
+
 def test_a_model_without_parameters_infers(tmp_path):
     own = made.own(tmp_path, "from torch import nn\n\n\ndef build():\n    return nn.Flatten()\n")
     assert main(["make", f"models={own}", "mode=infer", "size=16", f"out={tmp_path / 'bricks.json'}"]) == 0

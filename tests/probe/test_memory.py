@@ -50,6 +50,13 @@ def test_inference_keeps_nothing_for_a_backward_pass(capsys, framework):
     assert infer.figures["peak"].value < train.figures["peak"].value
 
 
+def test_an_evaluation_of_any_number_of_examples_is_looked_at_in_tensorflow(capsys):
+    words = ["task=image_classification", "scale=mini", "framework=tensorflow", "mode=infer"]
+    (cell,) = look(capsys, *words)
+    assert megabytes(cell)["saved"] == megabytes(cell)["gradients"] == 0
+    assert megabytes(cell)["temporary"] > 0
+
+
 def test_longer_sequences_hold_more(capsys):
     short, long = look(capsys, "task=translation", "scale=mini", "batch=8", "size=8,16")
     assert 1.8 < megabytes(long)["saved"] / megabytes(short)["saved"] < 2.5

@@ -81,7 +81,9 @@ class Sizes:
     ) -> Sequence[Any]:
         for each in outputs if graph else ():
             if not each.shape.is_fully_defined():
-                tf.numpy_function(partial(self._found, each.name, each.dtype.size), [tf.size(each)], [])
+                # Not of an identity itself: one that a function returns waits for this operation
+                whole = inputs[0] if kind == "Identity" else each
+                tf.numpy_function(partial(self._found, each.name, each.dtype.size), [tf.size(whole)], [])
         return outputs
 
     def _found(self, name: str, size: int, number: Any) -> None:

@@ -12,6 +12,7 @@ from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import device_name, number_type
 from suite.probe.record import DEFAULT_BATCH, DEFAULT_SIZE, Conditions
+from suite.probe.workload import check_logits
 
 POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 MOMENTUM = 0.9
@@ -31,8 +32,7 @@ class Model:
             self.images = tf.constant(random.standard_normal(shape, np.float32))
             self.labels = tf.zeros(self.samples, tf.int64)  # the class that every network has
             if self.training:
-                if not network.built:
-                    network(self.images[:1])  # only then it has its variables
+                check_logits(each.shape for each in tf.nest.flatten(network(self.images[:1])))  # and make its variables
                 self.optimizer = keras.optimizers.SGD(1e-4, momentum=MOMENTUM)
                 self.optimizer.build(network.trainable_variables)
         graph = tf.function(jit_compile=device.kind == "gpu")

@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch.utils._pytree import tree_leaves
 
 from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import number_type, torch_device, wait
 from suite.probe.record import DEFAULT_BATCH, DEFAULT_SIZE, Conditions, out_of_memory
+from suite.probe.workload import check_logits
 
 MOMENTUM = 0.9
 
@@ -45,8 +47,8 @@ class Model:
     def train_step(self) -> None:
         """One step of SGD."""
         with self.autocast():
-            output = self.network(self.images)
-            outputs = [output] if isinstance(output, torch.Tensor) else [each for each in output if each is not None]
+            outputs = [each for each in tree_leaves(self.network(self.images)) if isinstance(each, torch.Tensor)]
+            check_logits(each.shape for each in outputs)
             loss = sum((F.cross_entropy(each, self.labels) for each in outputs), torch.zeros((), device=self.device))
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
