@@ -8,7 +8,8 @@ import numpy as np
 import yaml
 from mlperf_logging.mllog import constants as keys
 
-from suite.config.logkeys import RESTART, STATE
+from suite.config.logkeys import DATASET, RESTART, STATE
+from suite.errors import UserError
 from suite.harness import begun, checkpoint, contract, head
 from suite.harness.checkpoint import Checkpoints
 from suite.harness.contract import Checked
@@ -24,6 +25,7 @@ from suite.measure import noise
 from suite.measure.samples import read_samples
 from suite.record import evidence, tracking
 from suite.record.mllog import samples_of, since_restart
+from suite.store.arrays import sums
 from suite.store.disk import sync
 from suite.store.task import for_run, score
 
@@ -31,8 +33,11 @@ from suite.store.task import for_run, score
 def train(run: Run, interrupted: Interrupted) -> None:
     """Begin the run, or go on with it, and train until the loop ends."""
     session, plan, log, folder = run.session, run.session.plan, run.log, run.folder
-    saved = _restart(run) if log.lines else None
-    if not log.lines:
+    saved = None
+    if log.lines:
+        _check_data(run)
+        saved = _restart(run)
+    else:
         head.write(run)
     if run.tracker:
         run.tracker.start()
@@ -73,6 +78,18 @@ def train(run: Run, interrupted: Interrupted) -> None:
         run.sampler.stop()
     during = noise.during(session.machine, before, read_samples(folder / evidence.POWER))
     run.environment("during", noise.together(during, elsewhere))
+
+
+def _check_data(run: Run) -> None:
+    """Raise UserError unless the data are those that the run was begun with, by the sums in its log."""
+    dataset = run.session.plan.benchmark.dataset
+    told = next(line for line in run.log.lines if line.key == DATASET).metadata["arrays"]
+    here = sums(dataset, run.session.data)
+    if strays := [name for name in here if told.get(name) != here[name]]:
+        raise UserError(
+            f"{strays[0]} of {dataset.name} is not what the run was begun with, by the sum in its log: name the folder "
+            "of that data with data_dir=, or begin a new run with another out="
+        )
 
 
 def _restart(run: Run) -> tuple[dict[str, np.ndarray], int] | None:

@@ -9,7 +9,7 @@ from importlib import metadata
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.config.logkeys import RESTART
+from suite.config.logkeys import DATASET, RESTART
 from suite.config.models import Benchmark
 from suite.errors import BadPrediction, BrokenContract, UserError, shown
 from suite.harness.seeds import evaluation_seed
@@ -20,7 +20,7 @@ from suite.rules.finding import LOG_AS_WRITTEN, Finding
 from suite.rules.hyperparameters import batch_size
 from suite.rules.reading import RUN, Evidence
 from suite.store import packages
-from suite.store.arrays import prepared_to_score
+from suite.store.arrays import array_sha256, prepared_to_score
 from suite.store.task import Arrays, Task, check_metric, draws, for_run, load_task, score
 
 REASONS = {"target": keys.SUCCESS} | dict.fromkeys(("budget", "diverged", "refused", "interrupt"), keys.ABORTED)
@@ -154,6 +154,9 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         yield means
         return
     task, data = means
+    if other := _other_data(run, benchmark, data):
+        yield other
+        return
     try:
         arrays = for_run(benchmark, task, data, evaluation_seed(run.lines))
         metrics = score(benchmark, task, run.predictions, arrays)
@@ -185,6 +188,22 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         if not (close(scored, value) or (value is None and not math.isfinite(scored))):
             expected = f"{name} in {where}: {scored:.9g}, as the predictions score"
             yield _judged(run, task, LOG, last.number, expected, value)
+
+
+def _other_data(run: Evidence, benchmark: Benchmark, data: Arrays) -> Finding | None:
+    """The finding where the reviewer's data are not the run's, of arrays that the suite declares no sum of."""
+    line = run.line(DATASET)
+    logged = line.metadata.get("arrays") if line else None
+    if line is None or not isinstance(logged, dict):
+        return None
+    for name, declared in benchmark.dataset.arrays.items():
+        if declared is None and name in data and name.startswith(("test_", "answer_")):
+            here = array_sha256(data[name])
+            if logged.get(name) != here:
+                mend = "review it with the run's data: data_dir=FOLDER"
+                expected = f"sha256 of {name}: {here}, which is here to score with"
+                return Finding(LOG, line.number, expected, logged.get(name), mend, "error")
+    return None
 
 
 def _judged(run: Evidence, task: Task, file: str, line: int | None, expected: str, found: object) -> Finding:

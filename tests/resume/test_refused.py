@@ -5,9 +5,11 @@ import shutil
 import pytest
 from filelock import FileLock
 
+from suite.config.logkeys import DATASET
 from suite.harness.folder import LOCK
 from tests.command import eighth
 from tests.parity_runs import RUN, refused
+from tests.rules.editor import Evidence
 
 
 def test_resume_refuses_another_seed_and_out_refuses_a_used_folder(ended, tmp_path):
@@ -20,6 +22,12 @@ def test_resume_refuses_another_seed_and_out_refuses_a_used_folder(ended, tmp_pa
     assert (
         "out=evidence is not empty: choose another out=, or go on with resume=evidence mlflow=false\n" in again.stderr
     )
+
+
+def test_a_run_does_not_go_on_with_other_data(cut):
+    Evidence(cut / "run_2").edit(DATASET, lambda record: record["metadata"]["arrays"].update(test_points="0" * 64))
+    said = refused(cut.parent, "resume=cut", "mlflow=false")
+    assert "test_points of points is not what the run was begun with" in said
 
 
 def test_out_that_is_a_file_or_of_something_else_is_not_gone_on_with(tmp_path):

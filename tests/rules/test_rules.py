@@ -181,6 +181,15 @@ def test_data_without_declared_sums_is_told_by_sum(run, monkeypatch):
     assert severities() == {"note", "fail"}
 
 
+def test_predictions_are_not_scored_on_other_data_than_the_run_had(run, monkeypatch):
+    dataset = BENCHMARK.dataset.model_copy(update={"arrays": dict.fromkeys(BENCHMARK.dataset.arrays)})
+    monkeypatch.setattr(config, "benchmark", lambda task, scale: BENCHMARK.model_copy(update={"dataset": dataset}))
+    assert "quality.6" not in rules_of(review(run.folder).findings)
+    run.edit(logkeys.DATASET, lambda record: record["metadata"]["arrays"].update(answer_labels="0" * 64))
+    (finding,) = (finding for finding in review(run.folder).findings if finding.rule == "quality.6")
+    assert (finding.severity, finding.found) == ("error", "0" * 64)
+
+
 def test_each_shard_without_a_declared_sum_is_logged_with_its_own(run, monkeypatch):
     shards = {"train_pixels": Shards(files="pixels_", dtype="uint8")}
     files = tuple(File(path=f"pixels_{at}", bytes=1, sha256=sha256) for at, sha256 in enumerate((None, "0" * 64, None)))
@@ -197,7 +206,7 @@ def test_each_shard_without_a_declared_sum_is_logged_with_its_own(run, monkeypat
     assert failing() == []
 
 
-BENCHMARKS = [config.benchmark(task, scale) for task in config.names("task") for scale in config.scales(task)]
+BENCHMARKS = list(config.benchmarks())
 
 
 @pytest.mark.parametrize(
