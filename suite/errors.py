@@ -89,6 +89,11 @@ def one_of(kind: str, given: str, allowed: Collection[str]) -> str:
     return given
 
 
+def without_value(name: str) -> UserError:
+    """The error for an option that is written without a value, such as `name=`."""
+    return UserError(f"{name}= has no value: give one, or leave it out")
+
+
 def printable(text: str) -> str:
     """`text` with everything escaped that a terminal or a browser would not show as one plain character."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
@@ -116,6 +121,16 @@ class OneLineParser(argparse.ArgumentParser):
         """Raise UserError."""
         raise UserError(f"{message}. See {self.prog} --help.")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse as argparse does, for all its ways to parse. Raises UserError for an empty word, and for `--name=`."""
+        words = sys.argv[1:] if args is None else args
+        for before, word in zip(("the command", *words), words, strict=False):
+            if not word:
+                raise UserError(f"an empty word follows {shown(before)}: give a value, or leave it out")
+            if word.startswith("--") and word.find("=") == len(word) - 1:
+                raise without_value(word[:-1])
+        return super().parse_known_args(args, namespace)
+
     def add_words(self, metavar: str, meaning: str, nargs: str | int = "+") -> None:
         """Accept `words`, which are `nargs` words and options written name=value, and the data folder as --data-dir."""
         self.add_argument("words", nargs=nargs, action="extend", metavar=metavar, help=meaning)
@@ -140,18 +155,22 @@ def split_options(words: Iterable[str], allowed: Collection[str]) -> tuple[dict[
 
     A `~/` at the beginning of a value becomes the user's home folder, which not every shell does.
 
-    Raises UserError for a name that is not one of `allowed`, or is given twice.
+    Raises UserError for an empty word, and for a name that is not one of `allowed`, is given twice, or has no value.
     """
     options: dict[str, str] = {}
     others = []
     for word in words:
         name, equals, value = word.partition("=")
+        if not word:
+            raise UserError("an empty word names nothing: give a value, or leave it out")
         if not equals or (name not in allowed and os.path.exists(word)):
             others.append(word)
         elif name not in allowed:
             raise unknown("option", name, allowed)
         elif name in options:
             raise UserError(f"{name}= is given twice")
+        elif not value:
+            raise without_value(name)
         else:
             options[name] = os.path.expanduser(value) if value.startswith("~/") else value
     return options, others

@@ -247,6 +247,7 @@ def test_hostile_names_are_text(evil, sound_result, monkeypatch, capsys):  # noq
     ("words", "answer"),
     [
         (["a"], "1 results given"),
+        (["a", ""], "an empty word follows a: give a value, or leave it out"),
         (["a", "b", "c"], "3 results given"),
         (["a", "b", "datadir=c"], "did you mean 'data_dir'"),
         (["a", "b", "--jsom"], "--jsom"),

@@ -131,9 +131,17 @@ def test_two_frameworks_whose_libraries_lie_in_the_same_files_are_named(
         assert ("an environment each" in capsys.readouterr().out) == (len(names) == 2)
 
 
-def test_an_unknown_option_is_one_line() -> None:
-    with pytest.raises(UserError, match=r"unknown option 'data'.*data_dir"):
-        doctor.main(["data=x"])
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("data=x", r"unknown option 'data'.*data_dir"),
+        ("data_dir=", r"^data_dir= has no value: give one, or leave it out$"),
+        ("", r"^an empty word names nothing"),
+    ],
+)
+def test_a_mistake_is_one_line(word: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        doctor.main([word])
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:

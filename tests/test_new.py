@@ -100,6 +100,7 @@ REFUSED = {
     "task=Chess": "task=Chess is no name of small letters",
     "task=../chess": "is no name of small letters",
     "task=chess framework=torch": "framework= is of an implementation",
+    "implementation= task=translation": "implementation= has no value: give one, or leave it out",
     "implementation=ours tsk=translation": "unknown option 'tsk': did you mean 'task'?",
     "ours": "ours is not of the form option=value",
 }

@@ -203,6 +203,7 @@ def test_a_seed_counts_once(points, tmp_path):
     ("words", "answer"),
     [
         (["run", "datadir=x"], "did you mean 'data_dir'"),
+        ([""], "an empty word follows the command: give a value, or leave it out"),
         (["task=speach"], "did you mean 'speech'"),
         (["run", "task=speech"], "give no FOLDER with them"),
         (["run", "--curves", "a.svg"], "give no FOLDER with them"),

@@ -83,6 +83,8 @@ def test_folder_of_a_hostile_name_leads_nowhere_else(run, tmp_path):  # noqa: F8
     [
         ([], "FOLDER"),
         (["nowhere"], "cannot review nowhere"),
+        ([""], "an empty word follows the command: give a value, or leave it out"),
+        (["mlperf-5.1="], "mlperf-5.1= has no value: give one, or leave it out"),
         (["mlperf-9.9=."], "mlperf-9.9"),
         (["a", "datadir=b"], "did you mean 'data_dir'"),
         (["a", "--htlm"], "--htlm"),

@@ -42,7 +42,7 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
         ((*P, "submitter=ex\u0430mple"), "mixes letters that look alike, CYRILLIC and LATIN, in one word"),
         ((*P, "submitter=null"), "submitter=null: give a value, or leave it out"),
         ((*P, "division=null"), "division=null: give a value, or leave it out"),
-        ((*P, "submitter=example-org", "token="), "token= is not a text of 1 to 200 printable characters"),
+        ((*P, "submitter=example-org", "token="), "token= has no value: give one, or leave it out"),
         ((*P, "submitter=example-org", "token=a\u200bb"), "is not a text of 1 to 200 printable characters"),
         ((*P, "submitter=example-org", "token=" + "a" * 201), "is not a text of 1 to 200 printable characters"),
         ((*P, "submitter=example-org", "token=open", "runs=1001"), "runs=1001 is not from 1 to 1000"),
@@ -57,6 +57,17 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
             "seed=2147483647 is not from 0 to 2147483646, the last from which 2 runs can count on",
         ),
         ((*P, "target=high"), "target is 'high'"),
+        ((*P, "target=true"), "target is True: Input should be a number, not true or false."),
+        ((*P, "target='0.98'"), "target is '0.98': Input should be a number, written without quotes."),
+        ((*P, "budget_samples=true"), "budget_samples is True: Input should be a number"),
+        ((*P, "evaluation.every=true"), "evaluation.every is True: Input should be a number"),
+        ((*P, "hw.nodes=true"), "hw.nodes is True: Input should be a number"),
+        ((*P, "hw.nodes='1'"), "hw.nodes is '1': Input should be a number"),
+        ((*P, "hw.workers=true"), "hw.workers is True: Input should be a number"),
+        ((*P, "hw.memory_gb=true"), "hw.memory_gb is True: Input should be a number"),
+        ((*P, "+hw.peak_tflops.fp32=true"), "hw.peak_tflops is {'fp32': True}: Input should be a number"),
+        ((*P, "dataset.subset=0.5"), "dataset.subset is not to be given: write subset=0.5"),
+        ((*P, "dataset={subset: 0.5}"), "dataset.subset is not to be given: write subset=0.5"),
         ((*P, "target=97", "dry_run=true"), "target 97 of parity/mini is out of reach"),
         ((*P, "metric=acuracy", "dry_run=true"), "unknown metric of parity/mini 'acuracy': did you mean 'accuracy'?"),
         ((*P, "targt=1"), "'targt': did you mean 'target'"),
@@ -105,11 +116,20 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
             (*P, "hyperparameters.global_batch_size=25"),
             "global_batch_size 25 of parity/mini is not a multiple of 10",
         ),
+        (
+            (*P, "hyperparameters.global_batch_size=50", "hyperparameters={global_batch_size: 100}"),
+            "hyperparameters.global_batch_size= is given twice",
+        ),
         ((*P, "task.scales.mini.target=0.9"), "write target=0.9 with scale=mini"),
+        ((*P, "task.parity.scales.mini.evaluation.first=9"), "write evaluation.first=9 with scale=mini"),
+        ((*P, "task.mini.evaluation.first=9"), "write hyperparameters.NAME=VALUE"),
         ((*P, "resume=nowhere"), "resume=nowhere holds no run"),
         ((*P, "out=/dev/null/x"), "out="),
         ((*P, "implementation="), "implementation= has no value: give one, or leave it out"),
         (("resume=",), "resume= has no value"),
+        ((*P, "precision="), "precision= has no value"),
+        ((*P, "hw.precision="), "hw.precision= has no value"),
+        ((*P, "hw.title="), "hw.title= has no value"),
         (("-m", *P, "seed=1,2", "scale="), "scale= has no value"),
         (("framework=numpy",), "which task? Give task= one of: detection, image_classification, "),
         ((*P, "division=opne"), "'opne': did you mean 'open'? Allowed: closed"),
@@ -120,6 +140,9 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
         ((*P, "--cfg"), "unknown option '--cfg'"),
         (("-m", *P, "seed=1,2", "out=one"), "out=one is the folder of 2 commands, and each needs its own"),
         (("-m", *P, "seed=1,2", "target=0.8,0.9", "out=of_${seed}"), "as with out='of_1/${seed}-${target}'"),
+        (("-m", *P, "out=one,one"), "out=one is the folder of a command that -m gives twice: give each value once"),
+        (("-m", *P, "seed=1,2", "out=one,one"), "out=one is the folder of a command that -m gives twice"),
+        (("-m", *P, "target=0.9,x", "dry_run=true"), "target is 'x'"),
         (("-m", *P, "hw.bogus=1,2"), "bogus"),
         ((*P, "seed=1", "seed=2"), "seed= is given twice"),
         (("-m", *P, "seed=interval(0,1)"), "'seed=interval(0,1)' cannot be run one value after the other"),
@@ -257,7 +280,13 @@ def test_a_lost_worker_ends_one_of_several_commands(tmp_path, monkeypatch):
 
 
 def test_a_mistake_in_one_of_several_commands_leaves_the_others(here, capsys):
-    assert main(["-m", *RUN, "dry_run=true", "seed=1,one,3", "out=of_${seed}"]) == 2
-    printed = capsys.readouterr()
-    assert ["of_1" in printed.out, "of_3" in printed.out] == [True, True]
-    assert printed.err == "error: seed=one is not a whole number\n"
+    words = ("task=parity", "framework=numpy", "mlflow=false", "budget_samples=400")
+    assert main(["-m", *words, "hw=toaster,cpu", "out=of_${hw}"]) == 2
+    assert capsys.readouterr().err.startswith("error: hw=toaster asks for 2 ")
+    assert [path.name for path in here.iterdir()] == ["of_cpu"]
+
+
+def test_a_value_that_is_not_allowed_is_told_before_the_first_of_several_commands(here, capsys):
+    with pytest.raises(UserError, match=r"^seed=one is not a whole number$"):
+        main(["-m", *RUN, "dry_run=true", "seed=1,one"])
+    assert capsys.readouterr().out == ""

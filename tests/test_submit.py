@@ -182,6 +182,7 @@ def test_what_a_crash_left_is_gone_on_from(submit, told):
         (["org=a", "category=cloud", "runs=~/b"], "cannot submit home/b: no such folder"),
         (["org=a", "category=cloud", "runs=,~/b"], "cannot submit home/b: no such folder"),
         (["org=a", "org=b"], "org= is given twice"),
+        ([""], "an empty word names nothing: give a value, or leave it out"),
         (["orgg=a"], "did you mean 'org'"),
         (["--org", "a"], "written name=value"),
         (["verify=nowhere"], "no such folder"),

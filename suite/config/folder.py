@@ -65,5 +65,10 @@ def values(path: Path) -> Any:
         raise UserError(f"{_shown(path)} cannot be read, as YAML in UTF-8: {error}.") from None
 
 
+def value(text: str) -> Any:
+    """What `text` is as a value in a file of conf/. Raises yaml.YAMLError if it is none."""
+    return yaml.load(text, _Loader)
+
+
 def _shown(path: Path) -> str:
     return os.path.relpath(path, CONF.parent)

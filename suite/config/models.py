@@ -108,7 +108,7 @@ class Benchmark(Values):
     @field_validator("precision")
     @classmethod
     def _known_format(cls, name: Precision | None) -> Precision | None:
-        return name and formats.known(name)
+        return None if name is None else formats.known(name)
 
     @model_validator(mode="after")
     def _steps_are_short(self) -> Self:
@@ -261,7 +261,7 @@ class System(Values):
     @field_validator("precision")
     @classmethod
     def _known_format(cls, name: Precision | None) -> Precision | None:
-        return name and formats.known(name)
+        return None if name is None else formats.known(name)
 
     @field_validator("accelerator")
     @classmethod

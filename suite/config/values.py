@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
+from functools import cache
 from reprlib import repr as brief  # short for values of any depth and length
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails
 
 from suite.errors import UserError, shown, unknown
@@ -18,6 +19,16 @@ class Values(BaseModel):
     """An immutable record that refuses unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_other_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse true, false and a text where only a number can stand: pydantic takes true as 1, and '2' as 2."""
+        for each in value.values() if isinstance(value, dict) else (value,):
+            if isinstance(each, bool | str) and _is_number(cls, str(info.field_name)):
+                kind = "written without quotes" if isinstance(each, str) else "not true or false"
+                raise ValueError(f"Input should be a number, {kind}")
+        return value
 
 
 Record = TypeVar("Record", bound=Values)
@@ -66,6 +77,20 @@ def records_at(record: type[Values], path: Sequence[int | str]) -> list[type[Val
         inner = [each for field in fields for each in _records_in(field.annotation)]
         at = inner or [each for each in at if each.__name__ == part] or at
     return at
+
+
+@cache
+def _is_number(record: type[Values], name: str) -> bool:
+    """Whether the field, or each value of the mapping that it holds, can be a number and neither truth nor text."""
+    kinds = set(_kinds(record.model_fields[name].annotation))
+    return bool(kinds & {int, float}) and not kinds & {bool, str}
+
+
+def _kinds(annotation: Any) -> list[type]:
+    """The types that an annotation is made of."""
+    if isinstance(annotation, type):
+        return [annotation]
+    return [each for argument in get_args(annotation) for each in _kinds(argument)]
 
 
 def _records_in(annotation: Any) -> list[type[Values]]:

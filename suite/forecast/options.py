@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from suite import config
+from suite.config import folder
 from suite.config.models import System
 from suite.errors import UserError, positive, unknown, whole
 from suite.forecast.kept import Kept
@@ -78,7 +79,7 @@ def duration(name: str, text: str) -> float:
 
 def _value(name: str, text: str) -> Any:
     try:
-        return yaml.safe_load(text)
+        return folder.value(text)
     except yaml.YAMLError:
         raise UserError(f"{name}={text} cannot be read") from None
 

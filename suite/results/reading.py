@@ -11,7 +11,7 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite import config
-from suite.errors import UserError, shown, split_options
+from suite.errors import UserError, shown, split_options, without_value
 from suite.mlperf import packages, systems
 from suite.mlperf.scores import Score
 from suite.record.parsing import MalformedError, number, whole
@@ -40,9 +40,11 @@ class Source:
 
     @classmethod
     def of_word(cls, word: str) -> Source:
-        """`FOLDER`, or `mlperf-X.Y=FOLDER`."""
+        """`FOLDER`, or `mlperf-X.Y=FOLDER`. Raises UserError for a ruleset without a folder."""
         ruleset, equals, folder = word.partition("=")
         if equals and ruleset.startswith("mlperf-") and not Path(word).exists():
+            if not folder:
+                raise without_value(ruleset)
             return cls(Path(os.path.expanduser(folder)), ruleset)
         return cls(Path(word))
 

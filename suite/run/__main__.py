@@ -53,6 +53,9 @@ def main(argv: list[str]) -> int:
         return 0
     with dismissed_on_mistake(place):
         commands, words, slurm_options = _commands(argv, place)
+        if len(commands) > 1:
+            for options in commands:
+                _planned(options, place)  # a value that is not allowed is told before the first command trains
     if slurm_options is not None and not commands[0].dry_run:
         return _launched(commands[0], words, slurm_options)
     codes: list[int] = []
@@ -88,6 +91,8 @@ def _commands(argv: list[str], place: Place) -> tuple[list[Options], list[str], 
     for out, count in Counter(options.out for options in commands if options.out).items():
         if count > 1:
             given = [options.given for options in commands]
+            if any(each["out"] == out and given.count(each) > 1 for each in given):
+                raise UserError(f"out={out} is the folder of a command that -m gives twice: give each value once")
             differ = [name for name in given[0] if name != "out" and len({str(each[name]) for each in given}) > 1]
             raise UserError(
                 f"out={out} is the folder of {count} commands, and each needs its own: leave it out, or tell them "
@@ -115,7 +120,7 @@ def _dry_run(options: Options, place: Place, elsewhere: bool) -> int:
     from suite.run import dry_run  # only if asked for: it imports the probe
 
     with dismissed_on_mistake(place):
-        made = Planned.of(options, detect(), _resumed(options, place))
+        made = _planned(options, place)
         nowhere = (obstacles.on_machines_of_a_job if elsewhere else obstacles.anywhere)(made.plan, made.own)
         here = [] if elsewhere else obstacles.here(made, place)
         here += filter(None, [made.taken()])
@@ -128,7 +133,7 @@ def _run(options: Options, place: Place, commands: int) -> int:
     """Make or resume the runs of one of so many `commands`; return its exit code."""
     console = printing.console()
     with dismissed_on_mistake(place):
-        made = Planned.of(options, detect(), _resumed(options, place))
+        made = _planned(options, place)
         plan = made.plan
         nowhere = obstacles.anywhere(plan, made.own)
         here = obstacles.here(made, place)
@@ -170,6 +175,11 @@ def _trained(made: Planned, place: Place, console: Console) -> tuple[list[Summar
             if problem := made.taken():
                 raise UserError(problem)
             return complete(session)
+
+
+def _planned(options: Options, place: Place) -> Planned:
+    """Plan the command; nothing is written. Raises UserError for a value that is not allowed."""
+    return Planned.of(options, detect(), _resumed(options, place))
 
 
 def _resumed(options: Options, place: Place) -> Path | None:

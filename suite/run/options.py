@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -22,7 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 from suite import config
 from suite.config import folder
 from suite.config.models import Benchmark, System
-from suite.errors import UserError, unknown
+from suite.errors import UserError, unknown, without_value
 from suite.harness.implementation import frameworks
 from suite.run.resuming import stored
 
@@ -139,7 +139,8 @@ def _refuse(word: str, allowed: Iterable[str], hyperparameters: Collection[str])
     if not equals:
         raise UserError(f"{word!r} is not of the form option=value; for example seed=1")
     if first == "task" and path:  # as the file of the task has it
-        short = f"{'.'.join(path[2:])}={value} with scale={path[1]}" if len(path) > 2 else "hyperparameters.NAME=VALUE"
+        scale, *own = path[path.index("scales") + 1 :] if "scales" in path[:-1] else [""]
+        short = f"{'.'.join(own)}={value} with scale={scale}" if own else "hyperparameters.NAME=VALUE"
         raise UserError(f"{name!r}: a value of the chosen benchmark has a shorter name; write {short}")
     if first not in allowed and (meant := sorted(each for each in hyperparameters if _means(bare, each))):
         raise UserError(f"unknown option {bare!r}: did you mean hyperparameters.{' or hyperparameters.'.join(meant)}?")
@@ -189,9 +190,11 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
             raise UserError(f"{override.input_line!r} gives several values: add -m to run one after the other")
         given[override.key_or_group] = override.value()
     given |= texts
-    for name in (*PATHS, "data_dir", "scale"):
-        if given.get(name) == "":
-            raise UserError(f"{name}= has no value: give one, or leave it out")
+    if empty := [name for name, value in given.items() if value == ""]:
+        raise without_value(empty[0])
+    leaves = Counter(leaf for name, value in given.items() for leaf in _leaves(name, value))
+    if twice := [leaf for leaf, count in leaves.items() if count > 1]:
+        raise UserError(f"{twice[0]}= is given twice")
     if given.get("resume") and "task" not in given:
         task = stored(Path(str(given["resume"])).expanduser())["task"]
         given["task"] = task
@@ -222,6 +225,15 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
         values[name] = values[name] and os.path.expanduser(values[name])
     given |= {name: values[name] for name in VERBATIM if name in given}  # in a sweep out= may refer to other options
     return Options(**values, benchmark=benchmark, given=given)
+
+
+def _leaves(path: str, value: Any) -> Iterator[str]:
+    """The paths of all values that an option gives: of a mapping those in it."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _leaves(f"{path}.{name}", each)
+    else:
+        yield path
 
 
 def _refuse_unwritten(task: str, framework: str) -> None:

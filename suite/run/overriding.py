@@ -11,7 +11,7 @@ from typing import Any
 
 from suite import config
 from suite.config.models import Benchmark, Formula
-from suite.errors import UserError, unknown
+from suite.errors import UserError, shown, unknown
 
 HYPERPARAMETERS = "hyperparameters"
 KINDS = {
@@ -28,7 +28,8 @@ def overridden(benchmark: Benchmark, given: Mapping[str, Any]) -> Benchmark:
     """`benchmark` with the values of `given`, by paths such as `target` or `hyperparameters.dropout`, and with the
     hyperparameters that follow them by a formula.
 
-    Raises UserError for an unknown name, with the nearest one at its level, and for a value of another type.
+    Raises UserError for an unknown name, with the nearest one at its level, for a value of another type, and for
+    `dataset.subset`, which records a share of the data and takes none.
     """
     values = benchmark.model_dump()
     for path, value in given.items():
@@ -52,6 +53,8 @@ def _follow(benchmark: Benchmark, values: dict[str, Any], own: set[str]) -> None
 
 
 def _set(values: dict[str, Any], path: list[str], value: Any, of: str) -> None:
+    if path == ["dataset", "subset"]:
+        raise UserError(f"dataset.subset is not to be given: write subset={shown(value)}")
     at: Any = values
     for index, name in enumerate(path):
         above = ".".join(path[:index])

@@ -260,6 +260,8 @@ def test_the_published_schema_is_the_records(capsys):
         (["level=throughput", *SMALL, "precision=fp8"], "unknown precision 'fp8'"),
         (["level=throughput", "model=vgg11", "batch=0"], "batch=0 is not a whole number from 1"),
         (["level=throughput", "model=vgg11", "batch=1,,2"], "has an empty value"),
+        (["level=throughput", *SMALL, "out="], "out= has no value: give one, or leave it out"),
+        (["level=throughput", *SMALL, "--html", ""], "an empty word follows --html: give a value, or leave it out"),
         (["level=throughput", *SMALL, "seconds=-1"], "seconds=-1 is not a number above 0, in seconds"),
         (["level=throughput", *SMALL, "sise=3"], "did you mean 'size'"),
         (["level=throughput", *SMALL, "hw=h100"], "hw=h100 asks for"),
