@@ -168,7 +168,8 @@ def _unknown(place: str, packed: Mapping[str, str], benchmark: Benchmark, framew
         f"and {len(lacking)} of the reviewer's not there"
     )
     yield Finding(place, None, "a revision of the reviewer's repository", found, mend, "note")
-    for name, told in [*((name, "another") for name in others), *((name, "no such file") for name in lacking)]:
+    for name in (*others, *lacking):
+        told = "another" if name in packed else "no such file"
         yield Finding(f"{place}/{name}", None, "the file of the reviewer's copy", told, mend, "note")
 
 
