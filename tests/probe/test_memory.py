@@ -50,6 +50,7 @@ def test_inference_keeps_nothing_for_a_backward_pass(capsys, framework):
     assert infer.figures["peak"].value < train.figures["peak"].value
 
 
+@pytest.mark.slow
 def test_an_evaluation_of_any_number_of_examples_is_looked_at_in_tensorflow(capsys):
     words = ["task=image_classification", "scale=mini", "framework=tensorflow", "mode=infer"]
     (cell,) = look(capsys, *words)
