@@ -63,11 +63,13 @@ def possible_power(run: Evidence) -> Iterator[Finding]:
     line, start, stop = run.line(ENERGY), run.timeline.run_start, run.timeline.run_stop
     if not (line and start and stop and run.samples and run.intact(POWER, CONFIG, SYSTEM)):
         return
-    told = {name: number(line.metadata.get(name)) or 0.0 for name in ("mean_w", "coverage")}
-    measured_ms = told["coverage"] * (stop.time_ms - start.time_ms)
-    if line.metadata.get("source") == ESTIMATED and told["mean_w"] < LEAST_W and measured_ms >= LEAST_MS:
-        found = f"{told['mean_w']:.4g} W"
-        yield Finding(POWER, None, f"at least {LEAST_W:g} W of what trained, in the mean", found, _AS_WRITTEN)
+    mean_w, coverage = (number(line.metadata.get(name)) for name in ("mean_w", "coverage"))
+    estimated_ms = (
+        (coverage or 0.0) * (stop.time_ms - start.time_ms) if line.metadata.get("source") == ESTIMATED else 0.0
+    )
+    if mean_w is not None and mean_w < LEAST_W and estimated_ms >= LEAST_MS:
+        expected = f"at least {LEAST_W:g} W of what trained, in the mean"
+        yield Finding(POWER, None, expected, f"{mean_w:.4g} W", _AS_WRITTEN)
     accelerators = _accelerators(run)
     for name in COUNTERS:
         counted = [sample for sample in run.samples if getattr(sample, name) is not None]

@@ -75,6 +75,7 @@ def test_a_name_may_be_a_part_of_the_submitter_s(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["SUBMISSION_ORG_PLACEHOLDER", "reference_implementation"])
 def test_a_placeholder_is_nobody_s_name(tmp_path: Path, name: str) -> None:
+    """As published code logs one until somebody enters a name."""
     made = entries()
     find(made, "submission_org")["value"] = name
     for at in range(2):
