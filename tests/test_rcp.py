@@ -116,6 +116,8 @@ def test_points_of_an_older_recipe_are_dropped(points, tmp_path):
     [
         (MUTANTS["quality.2"][0], "does not pass the review: log.txt: quality.2"),
         (interrupted, "was interrupted"),
+        (lambda run: run.recode(dirty=True), "is of changed code"),
+        (lambda run: run.recode(revision=None), "is of code without a revision"),
         (lambda run: shutil.rmtree(run.folder), "cannot review"),
     ],
 )

@@ -15,6 +15,7 @@ from suite.audit import drawing, showing
 from suite.audit.auditing import Asked, Audited, Plan, audit, planned
 from suite.config.formats import formats
 from suite.errors import OneLineParser, UserError, command, one_of, truth, whole
+from suite.harness.interrupt import interruptible
 from suite.record.summary import format_count
 from suite.review import archive
 from suite.review.model import report
@@ -69,7 +70,7 @@ def main(argv: list[str]) -> int:
     if asked.states is not None and not asked.states.is_dir():
         raise UserError(f"states={asked.states}: no such folder")
     console = Console(highlight=False, markup=False, stderr=args.json)
-    with archive.opened(path) as opened:
+    with interruptible(), archive.opened(path) as opened:
         root = opened.resolve()
         with bar(args.json) as progress:
             reviewed = report(

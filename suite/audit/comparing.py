@@ -158,19 +158,22 @@ def predicts_from_its_state(block: Compared) -> Iterator[Finding]:
     """The logged predictions and metrics are the logged state's; the same bits on a like machine predict the same."""
     made = block.replay
     claim, predicted = made.claim, made.predicted if block.exact else made.kept_predicted
-    if predicted is None or predicted.sha256 == claim.predictions_sha256:
+    if predicted is None:
         return
+    same = predicted.sha256 == claim.predictions_sha256
     expected = f"the predictions {claim.predictions_sha256} of the state after {claim.after} samples"
-    if block.exact and not block.unlike and block.replay.repeats is not False:
+    if not same and block.exact and not block.unlike and block.replay.repeats is not False:
         yield Finding(LOG, claim.line, expected, f"{predicted.sha256}, of the same state", _TRAIN)
         return
     for name, found in predicted.metrics.items():
         claimed = number(claim.metrics.get(name))
-        if claimed is None and math.isnan(found):
+        if claimed is None and not math.isfinite(found):
             continue
-        if claimed is None or not abs(found - claimed) <= MAX_METRIC * max(1.0, abs(found)):
+        if claimed is None or not _alike(found, claimed, same):
             yield _beyond(block, LOG, claim.line, f"{name} {claimed}, of its state", f"its state scores {found:.9g}")
             return
+    if same:
+        return
     others = None if claim.predictions is None else differing(claim.predictions, predicted.predictions)
     if block.unlike and any(isinstance(each, list) for each in predicted.predictions):
         others = None  # rounding adds, drops and reorders what a list holds: only the metrics judge it
@@ -179,6 +182,10 @@ def predicts_from_its_state(block: Compared) -> Iterator[Finding]:
     elif not block.unlike:
         mend = "none, where processors differ in what system.json does not tell; else look closer"
         yield Finding(LOG, claim.line, expected, f"{predicted.sha256}, which score alike", mend, "note")
+
+
+def _alike(found: float, claimed: float, exactly: bool) -> bool:
+    return close(found, claimed) if exactly else abs(found - claimed) <= MAX_METRIC * max(1.0, abs(found))
 
 
 def _beyond(block: Compared, file: str, line: int | None, expected: str, found: str) -> Finding:

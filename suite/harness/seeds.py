@@ -11,6 +11,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import CONFIG, DATASET
 from suite.errors import UserError, shown
+from suite.record import names
 from suite.record.mllog import Line, line_hash
 
 LIMIT = 2**31
@@ -35,9 +36,9 @@ def draw(runs: int, first: int | None) -> tuple[int, ...]:
     return tuple(range(first, first + runs))
 
 
-def is_token(text: str) -> bool:
-    """Whether a text can be a round's token: 1 to `MAX_TOKEN` printable characters."""
-    return 0 < len(text) <= MAX_TOKEN and text.isprintable()
+def problem_of(token: str) -> str:
+    """Why a text cannot be a round's token, as which no other may look like it; empty if it can."""
+    return names.problem(token, MAX_TOKEN)
 
 
 def of_round(token: str, submitter: str, benchmark: str, system: str, division: str, runs: int) -> tuple[int, ...]:
@@ -46,8 +47,8 @@ def of_round(token: str, submitter: str, benchmark: str, system: str, division: 
     Raises UserError for an invalid token, and for a number of runs out of its range.
     """
     _check(runs)
-    if not is_token(token):
-        raise UserError(f"token={shown(token)} is not a text of 1 to {MAX_TOKEN} printable characters")
+    if problem := problem_of(token):
+        raise UserError(f"token={shown(token)} {problem}")
     return tuple(from_token(token, submitter, benchmark, system, division, run) for run in range(1, runs + 1))
 
 

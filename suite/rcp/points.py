@@ -21,6 +21,7 @@ from suite.rules.implementation import contestant_of
 from suite.rules.quality import converged
 from suite.rules.reading import Evidence
 from suite.rules.reference import Point, Reference, ReferenceRun
+from suite.rules.revision import revision_of
 from suite.rules.verdict import review
 from suite.store.disk import write_text
 
@@ -64,6 +65,10 @@ def _runs(folder: Path, data_dir: str | None) -> list[tuple[Benchmark, int, Refe
         assert run.timeline.run_stop is not None, "it passed the review"
         if run.timeline.run_stop.metadata.get("reason") == "interrupt":
             raise UserError(f"{where} was interrupted: give runs that went on to the target or the end of the budget")
+        if revision_of(run) is None:
+            raise UserError(f"{where} is of code without a revision: give runs of a checkout")
+        if run.described("git", "dirty") is not False:
+            raise UserError(f"{where} is of changed code: commit the changes, and give runs of the commit")
         if run.value(keys.SUBMISSION_DIVISION) != keys.CLOSED:
             raise UserError(f"{where} is not of the closed division: the reference is")
         if (share := run.benchmark.dataset.subset) is not None:

@@ -1,4 +1,4 @@
-"""Check names: of submitters, no two of which may look alike, of implementations, and of witnesses."""
+"""Check names: of submitters and rounds, no two of which may look alike, of implementations, and of witnesses."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _ALIKE = {
 }  # scripts that share shapes of letters
 
 
-def problem(name: str) -> str:
-    """Why `name` cannot name a submitter; empty if it can."""
-    if not 0 < len(name) <= MAX_LENGTH:
-        return f"is not of 1 to {MAX_LENGTH} characters"
+def problem(name: str, longest: int = MAX_LENGTH) -> str:
+    """Why `name` cannot name a submitter, or be a round's token of at most `longest` characters; empty if it can."""
+    if not 0 < len(name) <= longest:
+        return f"is not of 1 to {longest} characters"
     for letter in name:
         if not letter.isprintable() or _INVISIBLE.match(letter):
             return f"holds a character that nobody sees, U+{ord(letter):04X}"

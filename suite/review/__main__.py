@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from suite.errors import OneLineParser, UserError, command
+from suite.harness.interrupt import interruptible
 from suite.review import archive
 from suite.review.difference import differences
 from suite.review.drawn import groups
@@ -63,7 +64,7 @@ def _review(args: argparse.Namespace) -> Report:
     """Make the report, and write it to the files that `args` name."""
     path = Path(args.words[0])
     refuse_unwritable(args.html, args.sarif)
-    with archive.opened(path) as root, bar(args.json) as progress:
+    with interruptible(), archive.opened(path) as root, bar(args.json) as progress:
         made = report(
             root,
             args.ruleset,

@@ -66,19 +66,7 @@ def one_at_a_time(runs: Sequence[Evidence]) -> Iterator[Finding]:
         for stay in _stays(run):
             stays[stay.boot].append(stay)
     for told in stays.values():
-        by_boot = all(stay.offset is not None for stay in told)  # nobody sets the time since boot, unlike a clock
-        placed = [stay if by_boot else stay._replace(offset=0) for stay in told]
-        placed.sort(key=lambda stay: stay.begun_ms - stay.ahead_ms)
-        for at, stay in enumerate(placed):
-            left = [  # by the clock of the later run
-                (each, each.ended_ms - each.ahead_ms + stay.ahead_ms)
-                for each in placed[:at]
-                if each.run is not stay.run and (by_boot or result_of(each.run) != result_of(stay.run))
-            ]
-            overlapping = [pair for pair in left if stay.begun_ms < pair[1] - OVERLAP_MS]
-            if not overlapping:
-                continue
-            before, left_ms = max(overlapping, key=lambda pair: _severity(pair[0], stay) == "fail")
+        for before, stay, left_ms in _overlapping(told):
             if (stay.run.label, before.run.label) in named:  # reported for another boot
                 continue
             named.add((stay.run.label, before.run.label))
@@ -100,9 +88,30 @@ class _Stay(NamedTuple):
     ended_ms: int
     line: int
 
-    @property
-    def ahead_ms(self) -> int:
-        return self.offset or 0
+    def ahead_ms(self, by_boot: bool) -> int:
+        """By how much the stay's times are ahead of those that it is held to others by."""
+        return (self.offset or 0) if by_boot else 0
+
+
+def _overlapping(told: Sequence[_Stay]) -> Iterator[tuple[_Stay, _Stay, int]]:
+    """Of the stays in one boot, those that began before another had ended: the other, the stay, and when that ended.
+
+    Nobody sets the time since boot, unlike a clock. Clocks judge what does not tell it, and only between results.
+    """
+    for by_boot in (True, False):
+        placed = [stay for stay in told if not by_boot or stay.offset is not None]
+        placed.sort(key=lambda stay: stay.begun_ms - stay.ahead_ms(by_boot))
+        for at, stay in enumerate(placed):
+            left = [  # by the clock of the later run
+                (each, each.ended_ms - each.ahead_ms(by_boot) + stay.ahead_ms(by_boot))
+                for each in placed[:at]
+                if each.run is not stay.run
+                and (by_boot or (None in (each.offset, stay.offset) and result_of(each.run) != result_of(stay.run)))
+            ]
+            overlapping = [pair for pair in left if stay.begun_ms < pair[1] - OVERLAP_MS]
+            if overlapping:
+                before, left_ms = max(overlapping, key=lambda pair: _severity(pair[0], stay) == "fail")
+                yield before, stay, left_ms
 
 
 def _stays(run: Evidence) -> Iterator[_Stay]:
@@ -123,7 +132,7 @@ def _stays(run: Evidence) -> Iterator[_Stay]:
             times = [line.time_ms for line in lines[begin:end]]
             made = _Stay(run, boot, whole(clock.get("offset_ms")), min(times), max(times), lines[begin].number)
             before = stays.setdefault(boot, made)
-            later = made.ahead_ms - before.ahead_ms  # by how much the clock was set meanwhile
+            later = made.ahead_ms(True) - before.ahead_ms(True)  # by how much the clock was set meanwhile
             begun_ms, ended_ms = (
                 min(before.begun_ms + later, made.begun_ms),
                 max(before.ended_ms + later, made.ended_ms),

@@ -11,6 +11,7 @@ from suite import config as suite_config
 from suite.config.contestant import Contestant
 from suite.config.logkeys import IMPLEMENTATION, IMPLEMENTATION_AFTER
 from suite.record.evidence import CONFIG, LOG, SYSTEM
+from suite.record.mllog import since_restart
 from suite.record.names import is_implementation
 from suite.record.parsing import differences, is_sha256
 from suite.rules.finding import FOLDER_AS_WRITTEN, Finding
@@ -102,7 +103,7 @@ def unchanged(run: Evidence) -> Iterator[Finding]:
     told, lines = contestant_of(run), run.lines_of.get(IMPLEMENTATION_AFTER, [])
     if told is None:
         return
-    if not lines and run.readable:
+    if run.readable and not any(line.key == IMPLEMENTATION_AFTER for line in since_restart(run.lines)):
         yield Finding(LOG, None, f"a line {IMPLEMENTATION_AFTER}", "none", FOLDER_AS_WRITTEN)
     for line in lines:
         if line.value != told.name:

@@ -60,7 +60,7 @@ def time_enough(run: Evidence) -> Iterator[Finding]:
 @RUN.rule("measurement.7")
 def possible_power(run: Evidence) -> Iterator[Finding]:
     """Each energy counter is of hardware that the run used, and shows a power that such hardware can draw."""
-    line, start, stop = run.line(ENERGY), run.timeline.run_start, run.timeline.run_stop
+    line, start, stop = run.last(ENERGY), run.timeline.run_start, run.timeline.run_stop
     if not (line and start and stop and run.samples and run.intact(POWER, CONFIG, SYSTEM)):
         return
     mean_w, coverage = (number(line.metadata.get(name)) for name in ("mean_w", "coverage"))

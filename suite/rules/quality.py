@@ -145,7 +145,10 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
     What a task draws for the run is drawn again; on another architecture or in other versions that may score otherwise.
     """
     last, benchmark = _predicted(run), run.benchmark
-    if last is None or benchmark is None or run.predictions is None or PREDICTIONS in run.changed:
+    if last is None or benchmark is None:
+        return
+    yield from _unlike_metrics(run, benchmark, last)
+    if run.predictions is None or PREDICTIONS in run.changed:
         return
     if last.value is None and not run.predictions:  # a diverged run claims nothing
         return
@@ -188,6 +191,18 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
         if not (close(scored, value) or (value is None and not math.isfinite(scored))):
             expected = f"{name} in {where}: {scored:.9g}, as the predictions score"
             yield _judged(run, task, LOG, last.number, expected, value)
+
+
+def _unlike_metrics(run: Evidence, benchmark: Benchmark, last: Line) -> Iterator[Finding]:
+    """Findings for evaluations before the last whose quality is not the metric beside it."""
+    for line in run.lines_of.get(keys.EVAL_ACCURACY, []):
+        metrics = line.metadata.get("metrics")
+        if line is last or not isinstance(metrics, dict) or benchmark.metric not in metrics:
+            continue
+        beside = metrics[benchmark.metric]
+        if not (close(beside, line.value) or (line.value is None and number(beside) is None)):
+            expected = f"{benchmark.metric} {shown(beside)}, as in metrics"
+            yield Finding(LOG, line.number, expected, line.value, LOG_AS_WRITTEN)
 
 
 def _other_data(run: Evidence, benchmark: Benchmark, data: Arrays) -> Finding | None:

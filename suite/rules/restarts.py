@@ -7,7 +7,7 @@ from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
-from suite.config.logkeys import RESTART, STATE, TRACKED
+from suite.config.logkeys import CONFIG, RESTART, STATE, TRACKED
 from suite.errors import shown
 from suite.record.clock import BOOT
 from suite.record.evidence import LOG
@@ -42,17 +42,35 @@ def repeated(run: Evidence) -> Iterator[Finding]:
 def clock_of_restarts(run: Evidence) -> Iterator[Finding]:
     """The time that a run was stopped was measured by a clock that nobody sets, and the other clocks agree."""
     mend = "none: judge by the log's times whether the run lay still for so long"
+    begun = run.line(CONFIG)
+    before = _clock(begun) if begun else {}
     for line in run.lines_of.get(RESTART, []):
-        clock = line.metadata.get("clock")
-        told: dict[str, Any] = clock if isinstance(clock, dict) else {}
+        told = _clock(line)
         source, passed = told.get("source"), told.get("passed_ms")
+        for name in ("boot", "offset_ms"):
+            if source == BOOT and name in before and not same(told.get(name), before[name]):
+                expected = f"{name} {shown(before[name])}, as before it, if the time since that boot went on"
+                yield Finding(LOG, line.number, expected, told.get(name), mend, "note")
+        before = told
         if source != BOOT:
             expected = "the time since boot, on the machine that the run began on"
             yield Finding(LOG, line.number, expected, f"the clock: {source or 'not told'}", mend, "note")
         known = {name: ms for name, ms in passed.items() if number(ms) is not None} if isinstance(passed, dict) else {}
+        since = line.time_ms - run.lines[line.number - 2].time_ms if line.number > 1 else 0
+        if known.get(source, 0) > since + _APART_MS:
+            found = f"{known[source] / 1000:.1f} s by its {source}"
+            yield Finding(
+                LOG, line.number, f"at most the {since / 1000:.1f} s since the line before", found, mend, "note"
+            )
         if known and max(known.values()) - min(known.values()) > _APART_MS:
             found = ", ".join(f"{name} {ms / 1000:.1f} s" for name, ms in known.items())
             yield Finding(LOG, line.number, "clocks that agree on the time lost", found, mend, "note")
+
+
+def _clock(line: Line) -> dict[str, Any]:
+    """What a line tells of the log's clock; nothing in older evidence."""
+    clock = line.metadata.get("clock")
+    return clock if isinstance(clock, dict) else {}
 
 
 def _brief(value: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import CONFIG as LOGGED_CONFIG
+from suite.errors import shown
 from suite.harness import seeds
 from suite.record.evidence import CONFIG, LOG
 from suite.record.parsing import same, whole
@@ -26,9 +27,11 @@ def drawn(run: Evidence) -> Iterator[Finding]:
         yield Finding(CONFIG, run.config_line("token"), expected, run.configured("token"), FOLDER_AS_WRITTEN)
     if token is None:
         return
-    if not isinstance(token, str) or not seeds.is_token(token):
-        expected = f"a token of 1 to {seeds.MAX_TOKEN} printable characters"
-        yield Finding(LOG, line.number, expected, token, FOLDER_AS_WRITTEN)
+    problem = seeds.problem_of(token) if isinstance(token, str) else "is no text"
+    if problem:
+        expected = f"a token that no other looks like, of 1 to {seeds.MAX_TOKEN} characters"
+        found = f"{shown(token)}, which {problem}"
+        yield Finding(LOG, line.number, expected, found, FOLDER_AS_WRITTEN)
         return
     seed, submitter = run.line(keys.SEED), run.line(keys.SUBMISSION_ORG)
     if submitter and submitter.value == UNNAMED:

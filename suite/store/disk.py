@@ -77,7 +77,11 @@ def write_text(path: Path, text: str) -> None:
 
 def refuse_unwritable(*paths: Path | None) -> None:
     """Raise UserError, before long work, unless each of its files can be written. Creates the folders above them."""
+    seen = set[Path]()
     for path in filter(None, paths):
+        if (whole := path.resolve()) in seen and not _is_special(path):
+            raise UserError(f"{path} is to hold two things: give each a file of its own")
+        seen.add(whole)
         with _within(path):
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

@@ -171,6 +171,18 @@ def test_the_same_bits_predict_the_same_on_a_machine_like_the_run_s(unlike, repe
     assert [each.severity for each in predicts_from_its_state(compared)] == severities
 
 
+def test_the_same_predictions_have_the_same_metrics():
+    """A quality lowered in the log hides that the target was met before."""
+    state = {"a": np.zeros(2)}
+    claimed = replace(
+        claim(1, 1.0), after_sha256=state_sha256(state), predictions_sha256="1" * 64, metrics={"accuracy": 0.5}
+    )
+    for accuracy, said in ((0.5, []), (0.501, ["fail"])):
+        predicted = Predicted("1" * 64, [1, 2], {"accuracy": accuracy})
+        compared = Compared(block(claimed, after=state, repeats=True, predicted=predicted), ())
+        assert [each.severity for each in predicts_from_its_state(compared)] == said
+
+
 def test_trials_in_a_format_whose_bounds_nobody_measured_tell_nothing():
     held = Trial(trial="a step", precision="fp32", found=0.001, bound=0.01)
     trials = (held, held.model_copy(update={"precision": "tf32"}))

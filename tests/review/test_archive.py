@@ -4,6 +4,7 @@ import contextlib
 import json
 import lzma
 import os
+import signal
 import tarfile
 import zipfile
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.errors import UserError
+from suite.errors import Stopped, UserError
 from suite.review import archive
 from suite.review.__main__ import main
 from tests.review.archives import member, of_members, packed, refused
@@ -36,6 +37,13 @@ def test_what_macos_adds_to_a_zip_is_left_out(sound_result, tmp_path):
         for name in zipped.namelist():
             zipped.writestr(f"__MACOSX/{Path(name).parent}/._{Path(name).name}", b"\0\5\x16\7")
     assert main([str(given)]) == 0
+
+
+def test_a_signal_leaves_nothing_unpacked(run, tmp_path, monkeypatch):
+    given = packed(tmp_path / "given.zip", run.folder)
+    monkeypatch.setattr("suite.review.__main__.report", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(Stopped):
+        main([str(given)])
 
 
 def test_file_that_is_no_archive_is_told_which_are_read(tmp_path):

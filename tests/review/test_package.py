@@ -33,6 +33,12 @@ def package(sound_result, run, tmp_path):
     return folder
 
 
+def test_the_page_and_the_findings_are_two_files(sound_result, tmp_path):
+    both = str(tmp_path / "review")
+    with pytest.raises(UserError, match="is to hold two things"):
+        main([str(sound_result), "--html", both, "--sarif", both])
+
+
 def test_every_result_of_a_package_is_reviewed(package, capsys):
     main([str(package), "--json"])
     made = json.loads(capsys.readouterr().out)

@@ -68,3 +68,20 @@ def test_a_clock_that_was_set_between_two_results_is_not_what_tells_their_times(
             Evidence(path).edit_log(moved)
     made = review(result)
     assert {each.file.partition("/")[0] for each in made.findings if each.rule == "timing.9"} == found
+
+
+@pytest.mark.parametrize("offset", ["x", -1, None])
+def test_a_run_that_does_not_tell_its_clock_hides_no_others(offset, result):
+    """The second result was made while the first was, with its clock set forward by an hour."""
+    side_by_side(result)
+    for path in result.glob("*/run_*"):
+        later = 3_600_000 * (path.parent.name == "theirs")
+        told = {"boot": "one boot", "offset_ms": BEGUN_MS - 10_000_000 + later}
+        if (path.parent.name, path.name) == ("ours", "run_1"):
+            told["offset_ms"] = offset
+        Evidence(path).edit(logkeys.CONFIG, lambda record, told=told: record["metadata"].update(clock=told))
+        if later:
+            moved = lambda records: [each.update(time_ms=each["time_ms"] + 3_600_000) for each in records]  # noqa: E731
+            Evidence(path).edit_log(moved)
+    found = {each.file for each in review(result).findings if each.rule == "timing.9"}
+    assert found == {f"theirs/run_{index}/log.txt" for index in range(2, 6)}

@@ -10,6 +10,7 @@ from suite.config import logkeys
 from suite.store.code import CODE
 from tests.rules.editor import Evidence
 from tests.rules.mutants.registry import breaks, drop, rewrite
+from tests.rules.restarted import signalled
 
 
 def own(change: Callable[[Evidence], object]) -> Callable[[Evidence], None]:
@@ -165,6 +166,14 @@ def code_that_changed(run):
 @own
 def nothing_said_of_it_afterwards(run):
     run.edit_log(drop(logkeys.IMPLEMENTATION_AFTER))
+
+
+@breaks("implementation.3")
+@own
+def nothing_said_of_it_since_a_signal(run):
+    signalled(run)
+    said = lambda records: [each for each in records if each["key"] == logkeys.IMPLEMENTATION_AFTER]  # noqa: E731
+    run.edit_log(lambda records: records.remove(said(records)[-1]))
 
 
 @breaks("implementation.3")

@@ -28,7 +28,16 @@ def reason_without_its_status(run):
 
 @breaks("quality.2")
 def target_met_before(run):
-    run.edit(keys.EVAL_ACCURACY, lambda record: record.update(value=0.99))
+    def change(record):
+        record.update(value=0.99)
+        record["metadata"].update(metrics={"accuracy": 0.99})
+
+    run.edit(keys.EVAL_ACCURACY, change)
+
+
+@breaks("quality.6")
+def a_quality_before_the_last_that_is_not_its_metric(run):
+    run.edit(keys.EVAL_ACCURACY, lambda record: record.update(value=0.1))
 
 
 @breaks("quality.3")

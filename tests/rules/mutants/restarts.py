@@ -18,7 +18,12 @@ OF_FIRST_BLOCK = BENCHMARK.evaluation.first // BENCHMARK.evaluation.every
 @breaks("log.8")
 def another_quality_after_a_restart(run):
     restarted(run, keys.EVAL_STOP)
-    run.edit(keys.EVAL_ACCURACY, lambda record: record.update(value=0.123), at=VOID)
+
+    def change(record):
+        record.update(value=0.123)
+        record["metadata"].update(metrics={"accuracy": 0.123})
+
+    run.edit(keys.EVAL_ACCURACY, change, at=VOID)
 
 
 @breaks("log.8")
@@ -41,6 +46,28 @@ def a_restart_by_a_clock_that_can_be_set(run):
 @breaks("timing.7")
 def a_restart_whose_clocks_differ(run):
     restarted(run, keys.EVAL_STOP, clock={"source": "boot", "passed_ms": {"boot": 3_600_000, "wall": 0}})
+
+
+def told_of_the_clock(run, restart):
+    """Let the run begin in one boot, and go on by a clock that tells `restart`."""
+    run.boot()
+    begun = run.records()[0]["time_ms"] - 1_000_000
+    restarted(run, keys.EVAL_STOP, clock={"source": "boot", "boot": "one boot", "offset_ms": begun, **restart})
+
+
+@breaks("timing.7")
+def a_restart_in_another_boot(run):
+    told_of_the_clock(run, {"boot": "another", "passed_ms": {}})
+
+
+@breaks("timing.7")
+def a_restart_whose_clock_was_set(run):
+    told_of_the_clock(run, {"offset_ms": 0, "passed_ms": {}})
+
+
+@breaks("timing.7")
+def a_restart_that_lost_more_than_the_log_shows(run):
+    told_of_the_clock(run, {"passed_ms": {"boot": 3_600_000}})
 
 
 @breaks("quality.3")

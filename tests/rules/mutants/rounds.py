@@ -61,5 +61,10 @@ def a_token_of_a_million_letters(run):
 
 
 @breaks("runs.11")
+def a_token_that_another_looks_like(run):
+    token(run, "round 1\u034f")
+
+
+@breaks("runs.11")
 def a_token_that_is_no_text(run):
     token(run, [1])
