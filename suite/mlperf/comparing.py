@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from suite.errors import shown
@@ -15,7 +15,7 @@ from suite.mlperf.strict import Traits
 from suite.rules.finding import Finding
 
 _ALIKE = 0.9  # two runs with this share of equal events, or more, are copies
-_MOST = 200  # runs of a folder that are compared
+_MOST = 500  # runs that are compared
 _NOBODY = ("placeholder", "referenceimplementation")  # what published code logs until somebody enters a name
 _SHORTEST = 3  # the fewest letters of a name that may match as a part of another
 _FEW = 4  # events or evaluations below which likeness may be chance
@@ -23,11 +23,14 @@ _FEW = 4  # events or evaluations below which likeness may be chance
 
 def findings(group: Group, runs: list[LogReview]) -> list[Finding]:
     """The findings of our checks on `runs`, the logs of one benchmark in `group`."""
-    return [*_copies(runs), *_organisation(group, runs), *_division(group, runs), *_excused(runs)]
+    return [*_organisation(group, runs), *_division(group, runs), *_excused(runs)]
 
 
-def _copies(runs: list[LogReview]) -> Iterator[Finding]:
-    """Find copies: runs with another's event times, counted from run_start, or with all its evaluations' values."""
+def copies(runs: Sequence[LogReview]) -> Iterator[Finding]:
+    """Find copies among the logs that a submitter has of a benchmark, on whatever systems.
+
+    They have another's event times, counted from run_start, or all its evaluations' values.
+    """
     copies: set[str] = set()
     for first, second in combinations(runs[:_MOST], 2):
         if second.path not in copies and (alike := _alike(first.traits, second.traits)):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import platform
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from suite.errors import UserError, shown
@@ -135,6 +136,7 @@ def _joined(package: Package, logs: list[LogReview], provenance: Provenance) -> 
     refused: list[Finding] = []
     of_log = iter(logs)
     described: set[Path] = set()
+    of_submitter: defaultdict[tuple[str | None, str | None], list[LogReview]] = defaultdict(list)
     for group in package.groups:
         here = [next(of_log) for _ in group.logs]
         if group.description and group.description not in described:
@@ -146,6 +148,7 @@ def _joined(package: Package, logs: list[LogReview], provenance: Provenance) -> 
             scores.append(score(group, runs, factor))
             if group.description or len(logs) > 1:
                 findings += _counted(scores[-1], provenance.ruleset, "fail" if group.description else "note")
+            of_submitter[group.org, scores[-1].benchmark] += runs
             if provenance.strict:
                 findings += comparing.findings(group, runs)
             failed = [run for run in runs if run.official == "fail"]
@@ -155,6 +158,8 @@ def _joined(package: Package, logs: list[LogReview], provenance: Provenance) -> 
                 failed = []
             for run in runs:
                 refused += (each for each in run.findings if run not in failed or each.rule in RULES)
+    if provenance.strict:
+        findings += chain.from_iterable(map(comparing.copies, of_submitter.values()))
     counting = [*findings, *refused]
     return Review(verdict_of(counting), findings, logs, scores, provenance, counting)
 

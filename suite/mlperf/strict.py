@@ -25,7 +25,7 @@ RULES = {
     "mlperf-strict/clock": "Within one writer time does not run backwards.",
     "mlperf-strict/outside-run": "An evaluation that reaches the target lies between run_start and run_stop.",
     "mlperf-strict/stop": "A run stops at the first evaluation that reaches the target.",
-    "mlperf-strict/copy": "No two runs of a package are copies of one another.",
+    "mlperf-strict/copy": "No two runs of a submitter are copies of one another, on whatever systems.",
     "mlperf-strict/organisation": "The organisation in the log is the submitter.",
     "mlperf-strict/division": "The logs of a result and the description of its system name one division.",
     "mlperf-strict/excused": "Only a run that missed the target may be dropped, not one that breaks a rule.",

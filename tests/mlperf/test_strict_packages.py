@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,14 @@ def test_copies(tmp_path: Path, disguise: str) -> None:
     (results / "result_7.txt").write_text(text(made))
     assert mlperf.review(tmp_path / maker.ORG, RULESET).verdict == "pass"
     assert strict_findings(tmp_path / maker.ORG) == [("copy", "result_7.txt", None)]
+
+
+def test_copies_on_another_system(tmp_path: Path) -> None:
+    results = maker.package(tmp_path)
+    other = tmp_path / maker.ORG / "systems" / "other.json"
+    other.write_text(json.dumps(maker.description(system_name="other")))
+    shutil.copytree(results, results.parents[1] / "other" / results.name)
+    assert strict_findings(tmp_path) == [("copy", f"result_{at}.txt", None) for at in range(10)]
 
 
 def test_the_organisation_is_the_submitter(tmp_path: Path) -> None:
