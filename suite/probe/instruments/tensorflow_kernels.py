@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import ceil, prod
 from typing import Any
 
@@ -61,8 +62,6 @@ def kernel(problem: Problem, device: Device) -> Workload:
         match problem:
             case MatrixProduct():
                 call = _product(problem, noise)
-            case Convolution() if problem.groups == problem.channels and problem.groups > 1:
-                call = _depthwise(problem, noise)
             case Convolution():
                 call = _convolution(problem, noise)
             case Recurrent():
@@ -84,44 +83,25 @@ def _product(it: MatrixProduct, noise: Noise) -> Call:
     return lambda: tf.raw_ops.MatMul(a=left, b=right, transpose_a=first, transpose_b=second)
 
 
-def _arguments(it: Convolution) -> dict[str, Any]:
-    """The arguments of TensorFlow's convolutions, for images [batch, height, width, channels]."""
-    return {
+def _convolution(it: Convolution, noise: Noise) -> Call:
+    """Of images [batch, height, width, channels]; each channel by itself has separate operations in TensorFlow."""
+    apart = it.groups == it.channels and it.groups > 1
+    ops, kind = tf.raw_ops, "DepthwiseConv2dNative" if apart else "Conv2D"
+    images = noise(it.batch, *it.size, it.channels)
+    ends = (it.channels, it.filters // it.groups) if apart else (it.channels // it.groups, it.filters)
+    filters = noise(*it.window, *ends)
+    given = {
         "strides": [1, *it.stride, 1],
         "padding": "EXPLICIT",
         "explicit_paddings": [0, 0, *(each for around in it.padding for each in around), 0, 0],
         "dilations": [1, *it.dilation, 1],
     }
-
-
-def _convolution(it: Convolution, noise: Noise) -> Call:
-    ops, arguments = tf.raw_ops, _arguments(it)
-    images = noise(it.batch, *it.size, it.channels)
-    filters = noise(*it.window, it.channels // it.groups, it.filters)
     if it.direction == FORWARD:
-        return lambda: ops.Conv2D(input=images, filter=filters, **arguments)
-    gradient, shapes = noise(it.batch, *it.out, it.filters), (tf.shape(images), tf.shape(filters))
+        return partial(getattr(ops, kind), input=images, filter=filters, **given)
+    given["out_backprop"] = noise(it.batch, *it.out, it.filters)
     if it.direction == BY_INPUT:
-        return lambda: ops.Conv2DBackpropInput(
-            input_sizes=shapes[0], filter=filters, out_backprop=gradient, **arguments
-        )
-    return lambda: ops.Conv2DBackpropFilter(input=images, filter_sizes=shapes[1], out_backprop=gradient, **arguments)
-
-
-def _depthwise(it: Convolution, noise: Noise) -> Call:
-    """A convolution of each channel by itself, for which TensorFlow has separate operations."""
-    ops, arguments = tf.raw_ops, _arguments(it)
-    images, filters = noise(it.batch, *it.size, it.channels), noise(*it.window, it.channels, it.filters // it.groups)
-    if it.direction == FORWARD:
-        return lambda: ops.DepthwiseConv2dNative(input=images, filter=filters, **arguments)
-    gradient, shapes = noise(it.batch, *it.out, it.filters), (tf.shape(images), tf.shape(filters))
-    if it.direction == BY_INPUT:
-        return lambda: ops.DepthwiseConv2dNativeBackpropInput(
-            input_sizes=shapes[0], filter=filters, out_backprop=gradient, **arguments
-        )
-    return lambda: ops.DepthwiseConv2dNativeBackpropFilter(
-        input=images, filter_sizes=shapes[1], out_backprop=gradient, **arguments
-    )
+        return partial(getattr(ops, f"{kind}BackpropInput"), input_sizes=tf.shape(images), filter=filters, **given)
+    return partial(getattr(ops, f"{kind}BackpropFilter"), input=images, filter_sizes=tf.shape(filters), **given)
 
 
 def _recurrent(it: Recurrent, noise: Noise, dtype: tf.DType) -> Call:
