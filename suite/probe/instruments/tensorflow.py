@@ -1,5 +1,7 @@
 """TensorFlow's instruments; see `Instruments`."""
 
+# ruff: noqa: F401 (what the module offers)
+
 from suite.probe.instruments.tensorflow_counting import apart, arithmetic, copy, flops
 from suite.probe.instruments.tensorflow_judging import judged
 from suite.probe.instruments.tensorflow_kernels import algorithm, kernel
@@ -10,21 +12,3 @@ from suite.probe.instruments.tensorflow_shadow import shadowed
 from suite.probe.instruments.tensorflow_shapes import called
 from suite.probe.instruments.tensorflow_timeline import timeline
 from suite.probe.instruments.tensorflow_watch import watch
-
-__all__ = [
-    "algorithm",
-    "apart",
-    "arithmetic",
-    "called",
-    "copy",
-    "decoded",
-    "flops",
-    "judged",
-    "kernel",
-    "memory",
-    "model",
-    "resized",
-    "shadowed",
-    "timeline",
-    "watch",
-]

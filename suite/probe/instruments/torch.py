@@ -1,5 +1,7 @@
 """PyTorch's instruments; see `Instruments`."""
 
+# ruff: noqa: F401 (what the module offers)
+
 from suite.probe.instruments.torch_counting import apart, arithmetic, copy, flops
 from suite.probe.instruments.torch_judging import judged
 from suite.probe.instruments.torch_kernels import algorithm, kernel
@@ -10,21 +12,3 @@ from suite.probe.instruments.torch_shadow import shadowed
 from suite.probe.instruments.torch_shapes import called
 from suite.probe.instruments.torch_timeline import timeline
 from suite.probe.instruments.torch_watch import watch
-
-__all__ = [
-    "algorithm",
-    "apart",
-    "arithmetic",
-    "called",
-    "copy",
-    "decoded",
-    "flops",
-    "judged",
-    "kernel",
-    "memory",
-    "model",
-    "resized",
-    "shadowed",
-    "timeline",
-    "watch",
-]
