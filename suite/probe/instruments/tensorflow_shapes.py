@@ -24,8 +24,7 @@ CONVOLUTIONS = {
 
 def called(call: Callable[[], object], device: Device) -> Counter[tuple[Problem, str]]:
     """See `Instruments.called`."""
-    names = {DTYPES[name]: name for name in ("bf16", "fp16", "fp32")}
-    names |= {dtype: name for name, dtype in DTYPES.items() if name == device.precision}  # of fp32 it may be tf32
+    names = {dtype: name for name, dtype in DTYPES.items() if name != "tf32" or name == device.precision}
     found: Counter[tuple[Problem, str]] = Counter()
 
     def operation(kind: str, inputs: Sequence[Any], attributes: Sequence[Any], outputs: Sequence[Any], *_: Any) -> None:

@@ -22,10 +22,7 @@ class Shapes(Operators):  # type: ignore[no-untyped-call]
 
     def __init__(self, device: Device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.names = {DTYPES[name]: name for name in ("bf16", "fp16", "fp32")}
-        self.names |= {
-            dtype: name for name, dtype in DTYPES.items() if name == device.precision
-        }  # of fp32 it may be tf32
+        self.names = {dtype: name for name, dtype in DTYPES.items() if name != "tf32" or name == device.precision}
         self.found: Counter[tuple[Problem, str]] = Counter()
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
