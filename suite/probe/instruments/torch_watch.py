@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -54,11 +55,8 @@ class Places:
         node = torch._C._current_autograd_node()
         if node is None:
             return self.names[self.stack[-1]] if self.stack else ""
-        number, low, high = node._sequence_nr(), 0, len(self.changes)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if self.changes[middle][0] <= number else (low, middle)
-        return self.changes[low - 1][1] if low else ""
+        after = bisect_right(self.changes, node._sequence_nr(), key=lambda change: change[0])
+        return self.changes[after - 1][1] if after else ""
 
     @contextmanager
     def followed(self) -> Iterator[None]:
