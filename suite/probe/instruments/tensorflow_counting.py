@@ -177,32 +177,19 @@ def _product(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any])
     return prod(out) * inputs[0][-2 if transposed else -1]
 
 
-def _convolution(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
-    """Filters are [..., in, out]."""
-    return prod(out) * prod(inputs[1][:-1])
+def _convolution(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any], axes: int = -1) -> int:
+    """Filters are [..., in, out], or depthwise [height, width, in, multiplier]: the first `axes` count."""
+    return prod(out) * prod(inputs[1][:axes])
 
 
-def _to_filters(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
-    """The gradient by filters [..., in, out], from the gradient of the output, which is the last input."""
-    return prod(inputs[2]) * prod(out[:-1])
+def _to_filters(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any], axes: int = -1) -> int:
+    """The gradient by filters, from the gradient of the output, which is the last input."""
+    return prod(inputs[2]) * prod(out[:axes])
 
 
-def _to_input(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
+def _to_input(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any], axes: int = -1) -> int:
     """The gradient by the input, from the filters and the gradient of the output."""
-    return prod(inputs[2]) * prod(inputs[1][:-1])
-
-
-def _depthwise(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
-    """Filters are [height, width, in, multiplier]."""
-    return prod(out) * prod(inputs[1][:2])
-
-
-def _depthwise_to_filters(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
-    return prod(inputs[2]) * prod(out[:2])
-
-
-def _depthwise_to_input(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
-    return prod(inputs[2]) * prod(inputs[1][:2])
+    return prod(inputs[2]) * prod(inputs[1][:axes])
 
 
 def _einsum(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:
@@ -247,9 +234,9 @@ PRODUCTS: dict[str, Callable[[Sequence[Shape], Shape, Mapping[str, Any]], int]] 
     "Conv3D": _convolution,
     "Conv3DBackpropFilterV2": _to_filters,
     "Conv3DBackpropInputV2": _to_input,
-    "DepthwiseConv2dNative": _depthwise,
-    "DepthwiseConv2dNativeBackpropFilter": _depthwise_to_filters,
-    "DepthwiseConv2dNativeBackpropInput": _depthwise_to_input,
+    "DepthwiseConv2dNative": partial(_convolution, axes=2),
+    "DepthwiseConv2dNativeBackpropFilter": partial(_to_filters, axes=2),
+    "DepthwiseConv2dNativeBackpropInput": partial(_to_input, axes=2),
 }
 MULTIPLIES = re.compile(
     "MatMul|Conv(?!ert)|RNN|LSTM|GRU|XlaDot"
