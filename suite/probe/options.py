@@ -21,22 +21,8 @@ from suite.probe.record import MODES, MOST_CELLS, Conditions, Data, Probe
 from suite.probe.subject import Subject
 
 SPECIAL = ("samples", "from", "trace", "kernels", "peak")  # options of some levels only
-SWEPT = (
-    "task",
-    "scale",
-    "model",
-    "framework",
-    "mode",
-    "batch",
-    "precision",
-    "size",
-    "data",
-    "samples",
-    "from",
-    "kernels",
-    "peak",
-)
 FIELDS = {"from": "state"}  # the names of conditions that are not named as their options
+SWEPT = tuple({"state": "from"}.get(name, name) for name in Conditions.model_fields if name != "implementation")
 SINGLE = ("level", "hw", "repeats", "seconds", "out", "trace", "implementation")
 TRACE = "trace.json"
 
