@@ -12,7 +12,7 @@ from rich.text import Text
 
 from suite import config
 from suite.audit import drawing, showing
-from suite.audit.auditing import Asked, Audited, Plan, audit, planned
+from suite.audit.auditing import Asked, audit, planned
 from suite.config.formats import formats
 from suite.errors import OneLineParser, UserError, command, one_of, truth, whole
 from suite.harness.interrupt import interruptible
@@ -94,17 +94,13 @@ def main(argv: list[str]) -> int:
         showing.plan(console, plan, asked)
         if not truth("run_code", options.get("run_code", "false")):
             raise UserError("nothing was run: say run_code=true where this code may be run, see suite audit --help")
-        made = _audited(root, plan, asked, console)
+        with console.status("training again") as status:
+            made = audit(root, plan, asked, lambda text: status.update(Text(text)))
     if args.json:
         print(json.dumps(showing.as_json(made, asked), indent=1))
     else:
         showing.show(console, made, asked)
     return EXIT_CODES[made.verdict]
-
-
-def _audited(root: Path, plan: Plan, asked: Asked, console: Console) -> Audited:
-    with console.status("training again") as status:
-        return audit(root, plan, asked, lambda text: status.update(Text(text)))
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
