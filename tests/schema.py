@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -29,6 +29,8 @@ def named(kind: Any) -> str:
         return f"names, each with {named(inner[1])}"
     if get_origin(kind) is tuple:
         return f"list of {named(inner[0])}"
+    if get_origin(kind) is Annotated:
+        return named(inner[0])
     if inner:
         return " or ".join(map(named, inner))
     return NAMES[kind] if kind in NAMES else f"[{kind.__name__}](#{kind.__name__.lower()})"

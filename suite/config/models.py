@@ -6,7 +6,7 @@ import re
 from typing import Annotated, Any, Literal, Self, cast
 
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from suite.config import formats
 from suite.config.dataset import Dataset
@@ -14,7 +14,7 @@ from suite.config.logkeys import HEAD
 from suite.config.values import Values
 from suite.errors import UserError
 
-Precision = str  # a name of conf/formats.yaml
+Precision = Annotated[str, AfterValidator(formats.known)]
 FOR_TRYING = ("mini", "pilot")  # scales
 Filled = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Rate = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
@@ -104,11 +104,6 @@ class Benchmark(Values):
     """What `build` is given, by names of your own; `global_batch_size` is how many samples each step counts."""
     free: dict[str, Range | Formula] = Field(default_factory=dict)
     """The hyperparameters that a submitter may choose, and within what limits; all others are fixed."""
-
-    @field_validator("precision")
-    @classmethod
-    def _known_format(cls, name: Precision | None) -> Precision | None:
-        return None if name is None else formats.known(name)
 
     @model_validator(mode="after")
     def _steps_are_short(self) -> Self:
@@ -257,11 +252,6 @@ class System(Values):
                 f"hw.workers={self.workers}: hw={self.name} has one worker for each accelerator; leave it out"
             )
         return self
-
-    @field_validator("precision")
-    @classmethod
-    def _known_format(cls, name: Precision | None) -> Precision | None:
-        return None if name is None else formats.known(name)
 
     @field_validator("accelerator")
     @classmethod
