@@ -26,10 +26,7 @@ def draw(runs: int, first: int | None) -> tuple[int, ...]:
     """
     _check(runs)
     if first is None:
-        seeds: set[int] = set()
-        while len(seeds) < runs:
-            seeds.add(secrets.randbelow(LIMIT))
-        return tuple(seeds)
+        return tuple(secrets.SystemRandom().sample(range(LIMIT), runs))
     if not 0 <= first <= LIMIT - runs:
         why = f", the last from which {runs} runs can count on" if runs > 1 else ""
         raise UserError(f"seed={first} is not from 0 to {LIMIT - runs}{why}")
