@@ -87,8 +87,11 @@ class Bar:
     title: str
 
 
-def chart(group: Group, axis: Axis) -> Chart | None:
-    """The chart of a group's runs over `axis`; None if no evaluation has a value on it."""
+def chart(group: Group, axis: Axis, names: Sequence[str] = ()) -> Chart | None:
+    """The chart of a group's runs over `axis`; None if no evaluation has a value on it.
+
+    With `names`, runs of one name share its kind of line, else each has its own.
+    """
     runs = [(name, places) for name, history in group.runs if (places := _places(history, axis))]
     if not runs:
         return None
@@ -103,7 +106,10 @@ def chart(group: Group, axis: Axis) -> Chart | None:
         metric=group.metric,
         x_ticks=across.ticks(),
         y_ticks=up.ticks(),
-        curves=[curve(name, kind, places, across, up) for kind, (name, places) in enumerate(runs)],
+        curves=[
+            curve(name, names.index(name) if names else at, places, across, up)
+            for at, (name, places) in enumerate(runs)
+        ],
         band=" ".join(
             [f"{across.at(samples)},{up.at(low)}" for samples, low, _, _ in reference]
             + [f"{across.at(samples)},{up.at(high)}" for samples, _, _, high in reversed(reference)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from statistics import fmean
 
@@ -72,9 +71,7 @@ def _figure(benchmark: Benchmark, points: Sequence[Point]) -> Figure:
     group = charts.Group(
         benchmark.name, benchmark.metric, benchmark.target, [(run.framework, _history(run)) for run in runs]
     )
-    drawn = charts.chart(group, "samples")
-    if drawn:
-        drawn = replace(drawn, curves=[replace(each, kind=names.index(each.name)) for each in drawn.curves])
+    drawn = charts.chart(group, "samples", names)
     ends = ["cross" if run.samples is None else "dot" for run in runs if run.curve]
     lost = sum(run.samples is None for run in runs)
     remarks = f"{lost} of {len(runs)} did not reach it (cross)" if lost else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import groupby
 
 from suite.plots import charts
@@ -27,13 +26,8 @@ def _figure(benchmark: str, entries: Sequence[Entry]) -> Figure:
     group = Group(
         benchmark, entries[0].metric, entries[0].target, [(entry.trained_by, run.history) for entry, run in runs]
     )
-    drawn = []
-    for axis in AXES:
-        chart = charts.chart(group, axis)
-        if chart and len(chart.curves) == len(runs):
-            kinds = [names.index(curve.name) % charts.KINDS for curve in chart.curves]
-            curves = [replace(curve, kind=kind) for curve, kind in zip(chart.curves, kinds, strict=True)]
-            drawn.append(replace(chart, curves=curves))
+    made = [chart for axis in AXES if (chart := charts.chart(group, axis, names))]
+    drawn = [chart for chart in made if len(chart.curves) == len(runs)]
     ends = ["cross" if not run.converged else "ring" if run.summary.noise else "dot" for _, run in runs]
     lost = Counter(f"{entry.lost} (cross)" for entry, run in runs if not run.converged)
     lost["NOISY (ring)"] = ends.count("ring")
