@@ -72,9 +72,9 @@ class Chart:
     x_ticks: list[Tick]
     y_ticks: list[Tick]
     curves: list[Curve]
-    band: str
-    target: float | None
-    target_value: float | None
+    band: str = ""
+    target: float | None = None
+    target_value: float | None = None
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,4 @@ def profiles(times: Mapping[str, Mapping[str, float]]) -> Chart | None:
         x_ticks=across.ticks(figure),
         y_ticks=up.ticks(),
         curves=curves,
-        band="",
-        target=None,
-        target_value=None,
     )

@@ -202,9 +202,6 @@ def over(probe: Probe) -> Iterator[Chart]:
                 charts.curve(each.described, kind % KINDS, line, across, up)
                 for kind, (each, line) in enumerate(lines.items())
             ],
-            band="",
-            target=None,
-            target_value=None,
         )
 
 

@@ -61,7 +61,6 @@ def chart(found: Measured) -> Chart | None:
         x_ticks=across.ticks(),
         y_ticks=up.ticks(),
         curves=[charts.curve(found.benchmark, 0, places, across, up)],
-        band="",
         target=up.at(bound),
         target_value=bound,
     )
