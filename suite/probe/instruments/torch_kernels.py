@@ -44,31 +44,21 @@ Call = Callable[[], object]
 
 
 class Kernel:
-    """One operation over and over; see `Workload`."""
+    """One operation over and over, or a `gradient`; see `Workload`."""
 
     samples = 1
 
-    def __init__(self, call: Call, where: torch.device) -> None:
-        self.call, self.where = call, where
+    def __init__(self, call: Call, where: torch.device, gradient: bool = False) -> None:
+        self.call, self.where, self.gradient = call, where, gradient
 
     def ready(self, steps: int) -> None:
         """See `Workload`."""
 
     def run(self, steps: int) -> None:
         """See `Workload`."""
-        with torch.inference_mode():
+        with torch.inference_mode(not self.gradient):
             for _ in range(steps):
                 self.call()
-        wait(self.where)
-
-
-class Backward(Kernel):
-    """A gradient over and over."""
-
-    def run(self, steps: int) -> None:
-        """See `Workload`."""
-        for _ in range(steps):
-            self.call()
         wait(self.where)
 
 
@@ -129,7 +119,7 @@ def _recurrent(it: Recurrent, noise: Callable[..., torch.Tensor], where: torch.d
         return Kernel(lambda: layer(inputs), where)
     outputs, _ = layer(inputs)
     gradient, weights = noise(*outputs.shape), list(layer.parameters())
-    return Backward(lambda: torch.autograd.grad(outputs, weights, gradient, retain_graph=True), where)
+    return Kernel(lambda: torch.autograd.grad(outputs, weights, gradient, retain_graph=True), where, gradient=True)
 
 
 def _sparse(it: SparseProduct, noise: Callable[..., torch.Tensor], where: torch.device, dtype: torch.dtype) -> Call:
