@@ -50,7 +50,7 @@ class Tracing:
     """The calls of watched steps, with looks at the machine's roof in between."""
 
     def __init__(self, subject: Subject) -> None:
-        self.watching, self.roof = Watching(subject), Roof(subject)
+        self.subject, self.watching, self.roof = subject, Watching(subject), Roof(subject)
         self.traces: list[Trace] = []
 
     def repeat(self) -> None:

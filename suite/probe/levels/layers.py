@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from suite.probe import measuring
 from suite.probe.record import Cell, Figure, Row
-from suite.probe.subject import Subject
 from suite.probe.tracing import OUTSIDE, Call, Sum, sums
 from suite.probe.watching import Tracing
 
@@ -25,20 +24,16 @@ COLUMNS = {
 }
 
 
-class Measurement:
+class Measurement(Tracing):
     """See `levels.Measurement`."""
-
-    def __init__(self, subject: Subject) -> None:
-        self.subject, self.tracing = subject, Tracing(subject)
-        self.repeat = self.tracing.repeat
 
     def found(self) -> Cell:
         """See `levels.Measurement`."""
-        steps, calls = self.tracing.steps, self.tracing.calls
+        steps, calls = self.steps, self.calls
         both = sums(calls, _layer)
         columns = {name: sums((call for call in calls if _column(call) == name), _layer) for name in TIMES}
         whole = sum(each.seconds for each in both.values())
-        parameters = self.tracing.traces[-1].parameters
+        parameters = self.traces[-1].parameters
         rows = []
         for name, each in both.items():
             values: dict[str, float | str | None] = {
@@ -52,19 +47,18 @@ class Measurement:
             }
             rows.append(Row(name=str(name), values=values))
         figures = {
-            **self.tracing.watching.figures(),
-            "sum": measuring.mean([1e3 * each for each in self.tracing.spent()], "ms"),
-            "sum of whole": measuring.mean(self.tracing.shares(), "%"),
+            **self.watching.figures(),
+            "sum": measuring.mean([1e3 * each for each in self.spent()], "ms"),
+            "sum of whole": measuring.mean(self.shares(), "%"),
             "layers": Figure(value=len(both) - (OUTSIDE in both), unit=""),
-            **self.tracing.roof.figures(),
+            **self.roof.figures(),
         }
-        notes = self.tracing.notes
-        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=notes)
+        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=self.notes)
 
     def _bound(self, each: Sum) -> str | None:
         if each.flops is None or not each.bytes:
             return None
-        return "compute" if each.flops / each.bytes >= self.tracing.roof.balance else "memory"
+        return "compute" if each.flops / each.bytes >= self.roof.balance else "memory"
 
 
 def _column(call: Call) -> str:

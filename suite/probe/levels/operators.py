@@ -7,23 +7,18 @@ from __future__ import annotations
 
 from suite.probe import measuring
 from suite.probe.record import Cell, Row
-from suite.probe.subject import Subject
 from suite.probe.tracing import sums
 from suite.probe.watching import Tracing
 
 COLUMNS = {"calls": "a step", "time": "ms a step", "share": "%", "GFLOP": "a step", "MB": "a step", "GFLOP/s": ""}
 
 
-class Measurement:
+class Measurement(Tracing):
     """See `levels.Measurement`."""
-
-    def __init__(self, subject: Subject) -> None:
-        self.subject, self.tracing = subject, Tracing(subject)
-        self.repeat = self.tracing.repeat
 
     def found(self) -> Cell:
         """See `levels.Measurement`."""
-        steps, calls = self.tracing.steps, self.tracing.calls
+        steps, calls = self.steps, self.calls
         whole = sum(call.seconds for call in calls)
         rows = []
         for name, each in sums(calls, lambda call: f"{call.operator} {call.shapes}".rstrip()).items():
@@ -37,14 +32,13 @@ class Measurement:
             }
             rows.append(Row(name=str(name), values=values))
         figures = {
-            **self.tracing.watching.figures(),
-            "operators": measuring.mean([1e3 * each for each in self.tracing.spent()], "ms"),
-            "host gaps": measuring.mean([100 - each for each in self.tracing.shares()], "%"),
-            "calls/step": measuring.mean([len(each.calls) / each.steps for each in self.tracing.traces], ""),
-            **self.tracing.roof.figures(),
+            **self.watching.figures(),
+            "operators": measuring.mean([1e3 * each for each in self.spent()], "ms"),
+            "host gaps": measuring.mean([100 - each for each in self.shares()], "%"),
+            "calls/step": measuring.mean([len(each.calls) / each.steps for each in self.traces], ""),
+            **self.roof.figures(),
         }
-        notes = self.tracing.notes
-        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=notes)
+        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=self.notes)
 
 
 measurement = Measurement
