@@ -28,10 +28,15 @@ def own_cadence_in_the_configuration(run):
     run.edit_config(lambda values: values["benchmark"]["evaluation"].update(every=7))
 
 
+def declared(run, key, name, value):
+    """Let log, configuration and system description declare the same."""
+    run.edit(key, lambda record: record.update(value=value))
+    run.edit_config(lambda values: values.update({name: value}))
+    run.edit_system(lambda values: values["description"].update({name: value}))
+
+
 def open_division(run):
-    run.edit(keys.SUBMISSION_DIVISION, lambda record: record.update(value="open"))
-    run.edit_config(lambda values: values.update(division="open"))
-    run.edit_system(lambda values: values["description"].update(division="open"))
+    declared(run, keys.SUBMISSION_DIVISION, "division", "open")
 
 
 def evaluated(run, first, every, budget_samples, logged=True):
@@ -109,9 +114,7 @@ def another_version_of_the_metric_in_the_log(run):
 
 @breaks("division.3")
 def a_division_of_its_own(run):
-    run.edit(keys.SUBMISSION_DIVISION, lambda record: record.update(value="half open"))
-    run.edit_config(lambda values: values.update(division="half open"))
-    run.edit_system(lambda values: values["description"].update(division="half open"))
+    declared(run, keys.SUBMISSION_DIVISION, "division", "half open")
 
 
 @breaks("division.3")
@@ -120,9 +123,7 @@ def another_submitter(run):
 
 
 def named(run, submitter):
-    run.edit(keys.SUBMISSION_ORG, lambda record: record.update(value=submitter))
-    run.edit_config(lambda values: values.update(submitter=submitter))
-    run.edit_system(lambda values: values["description"].update(submitter=submitter))
+    declared(run, keys.SUBMISSION_ORG, "submitter", submitter)
 
 
 @breaks("division.3")

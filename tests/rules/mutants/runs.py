@@ -9,7 +9,7 @@ from mlperf_logging.mllog import constants as keys
 from suite.config import logkeys
 from tests.rules.editor import Evidence
 from tests.rules.evidence_maker import write_result
-from tests.rules.mutants.benchmark import hyperparameters, open_division
+from tests.rules.mutants.benchmark import hyperparameters, named, open_division
 from tests.rules.mutants.outcome import interrupted
 from tests.rules.mutants.registry import breaks, breaks_result
 from tests.rules.mutants.systems import trained_in
@@ -204,10 +204,7 @@ def the_last_run_made_first(folder):
 
 @breaks_result("division.6")
 def another_submitter_s_run(folder):
-    run = Evidence(folder / "run_5")
-    run.edit(keys.SUBMISSION_ORG, lambda record: record.update(value="somebody else"))
-    run.edit_config(lambda values: values.update(submitter="somebody else"))
-    run.edit_system(lambda values: values["description"].update(submitter="somebody else"))
+    named(Evidence(folder / "run_5"), "somebody else")
 
 
 @breaks_result("division.6")
