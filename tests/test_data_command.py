@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,18 +13,11 @@ import yaml
 from suite import config, data
 from suite.config import folder
 from suite.errors import UserError
+from tests.store.conftest import tar
 
 CONTENT = b"content"
+ARCHIVE = tar({"birds/a.bin": CONTENT})
 NAMES = ["birds/mini", "birds/small"]
-
-
-def archive() -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as file:
-        info = tarfile.TarInfo("birds/a.bin")
-        info.size = len(CONTENT)
-        file.addfile(info, io.BytesIO(CONTENT))
-    return packed.getvalue()
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +41,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     small = {
         "name": "Birds 7",
         "files": [described("birds/a.bin", CONTENT)],
-        "archive": {**described("birds.tar", archive()), "url": "http://127.0.0.1:1/birds.tar"},
+        "archive": {**described("birds.tar", ARCHIVE), "url": "http://127.0.0.1:1/birds.tar"},
     }
     scales = {
         "mini": {**common, "dataset": {**about, "name": "Tiny birds"}},
@@ -114,7 +105,7 @@ def test_a_terminal_has_licences_whole_and_citations_where_there_is_room(
     "words", [["birds/small"], ["task=birds", "scale=small"], ["birds", "scale=small"], ["birds"], ["task=birds"]]
 )
 def test_fetch_brings_the_files(root: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    (root / "birds.tar").write_bytes(archive())
+    (root / "birds.tar").write_bytes(ARCHIVE)
     assert data.main(["fetch", *words]) == 0
     assert (root / "birds/a.bin").read_bytes() == CONTENT
     assert f"birds/small: in {root}" in capsys.readouterr().out
@@ -128,7 +119,7 @@ def test_data_is_brought_before_a_check_can_tell_its_sums(
     for scale in declared["scales"].values():
         del scale["dataset"]["eval_samples"], scale["dataset"]["arrays"]
     file.write_text(yaml.safe_dump(declared))
-    (root / "birds.tar").write_bytes(archive())
+    (root / "birds.tar").write_bytes(ARCHIVE)
     assert data.main(["fetch", "birds"]) == 0
     capsys.readouterr()
     assert data.main(["ls"]) == 0
