@@ -104,8 +104,7 @@ def _options(words: list[str]) -> dict[str, str]:
     if "task" not in options:
         raise config.which_task()
     scales = config.scales(options["task"])
-    if options.get("scale", scales[0]) not in scales:
-        raise unknown(f"scale of {options['task']}", options["scale"], scales)
+    one_of(f"scale of {options['task']}", options.get("scale", scales[0]), scales)
     reference = "implementation" not in options
     for name in _OF_OWN:
         if reference and name in options:
@@ -113,8 +112,8 @@ def _options(words: list[str]) -> dict[str, str]:
     one_of("division", options.get("division", DIVISIONS[0]), DIVISIONS)
     if "precision" in options:
         known(options["precision"])
-    if reference and "framework" in options and options["framework"] not in frameworks(options["task"]):
-        raise unknown(f"framework for {options['task']}", options["framework"], frameworks(options["task"]))
+    if reference and "framework" in options:
+        one_of(f"framework for {options['task']}", options["framework"], frameworks(options["task"]))
     return options
 
 

@@ -22,7 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 from suite import config
 from suite.config import folder
 from suite.config.models import Benchmark, System
-from suite.errors import UserError, unknown, without_value
+from suite.errors import UserError, one_of, unknown, without_value
 from suite.harness.implementation import frameworks
 from suite.run.resuming import stored
 
@@ -204,8 +204,8 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
     for group in GROUPS:
         if group in given:
             name = str(given[group])
-            if group == "framework" and not given.get("implementation"):
-                _refuse_unwritten(str(given["task"]), name)
+            if group == "framework" and not given.get("implementation") and (known := frameworks(str(given["task"]))):
+                one_of(f"framework for {given['task']}", name, known)
             config.load(group, name)
     benchmark = {name: value for name, value in given.items() if name.partition(".")[0] in OF_BENCHMARK}
     others = [word for word in words if word.lstrip("+").partition("=")[0] not in benchmark]
@@ -234,12 +234,6 @@ def _leaves(path: str, value: Any) -> Iterator[str]:
             yield from _leaves(f"{path}.{name}", each)
     else:
         yield path
-
-
-def _refuse_unwritten(task: str, framework: str) -> None:
-    """Raise UserError for a framework that the reference of `task` is not written in."""
-    if (written := frameworks(task)) and framework not in written:
-        raise unknown(f"framework for {task}", framework, written)
 
 
 def _compose(words: Sequence[str], benchmark: Mapping[str, Any]) -> dict[str, Any]:
