@@ -111,7 +111,7 @@ def _reviewed(tasks: list[tuple[Path, str, str, bool]], ruleset: str) -> Iterato
     how = multiprocessing.get_context("fork" if platform.system() == "Linux" else "spawn")
     try:
         with ProcessPoolExecutor(cores, how, initializer=_begin) as pool:
-            yield from pool.map(_review_task, tasks, chunksize=_CHUNK)
+            yield from pool.map(review_log, *zip(*tasks, strict=True), chunksize=_CHUNK)
     except BrokenProcessPool as error:
         raise UserError(
             "a process that reviews logs was killed, perhaps for want of memory: give fewer logs at once"
@@ -121,10 +121,6 @@ def _reviewed(tasks: list[tuple[Path, str, str, bool]], ruleset: str) -> Iterato
 def _begin() -> None:
     gc.disable()  # reviews leave no reference cycles; looking for some would cost a sixth of the time
     end_with_parent()
-
-
-def _review_task(task: tuple[Path, str, str, bool]) -> LogReview:
-    return review_log(*task)
 
 
 def _joined(package: Package, logs: list[LogReview], provenance: Provenance) -> Review:
