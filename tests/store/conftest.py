@@ -4,7 +4,7 @@ import hashlib
 import io
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,10 +25,12 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "CHUNK_BYTES", 100)
 
 
-def tar(members: dict[str, bytes], mode: str = "w") -> bytes:
-    """A tar archive; uncompressed, so that its size exceeds that of its members."""
+def tar(members: dict[str, bytes], mode: str = "w", first: Iterable[tarfile.TarInfo] = ()) -> bytes:
+    """A tar archive of `first` and `members`; uncompressed, so that its size exceeds that of its members."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode=mode) as file:  # type: ignore[call-overload]
+        for info in first:
+            file.addfile(info)
         for name, content in members.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)

@@ -184,15 +184,7 @@ hostile = st.lists(
 @given(hostile)
 @settings(max_examples=60)
 def test_hostile_members_touch_nothing(members: list[tuple[str, bytes, str]]) -> None:
-    packed = io.BytesIO(tar({}))
-    with tarfile.open(fileobj=packed, mode="w") as file:
-        for name, kind, target in members:
-            file.addfile(special(name, kind, target))
-        for name, content in MEMBERS.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            file.addfile(info, io.BytesIO(content))
-    archive = packed.getvalue()
+    archive = tar(MEMBERS, first=[special(*each) for each in members])
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "inner" / "data"
         lay_out(root, {"set.tar": archive})
@@ -203,16 +195,12 @@ def test_hostile_members_touch_nothing(members: list[tuple[str, bytes, str]]) ->
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
 def test_a_link_in_a_files_place_is_refused(root: Path, tmp_path: Path, kind: bytes) -> None:
     (tmp_path / "secret").write_bytes(MEMBERS["set/a.bin"])
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as file:
-        file.addfile(special("set/a.bin", kind, str(tmp_path / "secret")))
-        info = tarfile.TarInfo("set/sub/b.bin")
-        info.size = len(MEMBERS["set/sub/b.bin"])
-        file.addfile(info, io.BytesIO(MEMBERS["set/sub/b.bin"]))
-    lay_out(root, {"set.tar": packed.getvalue()})
+    link = special("set/a.bin", kind, str(tmp_path / "secret"))
+    packed = tar({"set/sub/b.bin": MEMBERS["set/sub/b.bin"]}, first=[link])
+    lay_out(root, {"set.tar": packed})
     with pytest.raises(UserError, match=r"set.tar does not unpack .*a.bin is missing"):
-        files.ensure(dataset(packed.getvalue(), NOWHERE), root)
-    assert tree(root) == {"set.tar": packed.getvalue()}
+        files.ensure(dataset(packed, NOWHERE), root)
+    assert tree(root) == {"set.tar": packed}
 
 
 def test_without_an_archive_the_source_is_named(root: Path) -> None:
