@@ -44,6 +44,15 @@ class CPUTimes(NamedTuple):
     idle: float
 
 
+def meter_of(monkeypatch: pytest.MonkeyPatch, *times: CPUTimes, cpus: int = 1) -> LoadMeter:
+    """A meter of alike CPUs, of which one may be used, that have these times at one reading after the other."""
+    seen = iter(times)
+    monkeypatch.setattr(load, "usable_indices", lambda: [*range(cpus)])
+    monkeypatch.setattr(load, "usable_cpus", lambda: 1)
+    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: cpus * [next(seen)])
+    return LoadMeter()
+
+
 def clock(start: int = T0) -> Callable[[], int]:
     """A clock that goes a second further at each look."""
     return count(start, 1000).__next__
@@ -229,11 +238,7 @@ def test_no_more_is_written_than_is_read(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_children_that_are_started_later_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine of one CPU that is busy for a second, more than half of it with a child's work."""
-    seconds = iter((0.0, 1.0))
-    monkeypatch.setattr(load, "usable_indices", lambda: [0])
-    monkeypatch.setattr(load, "usable_cpus", lambda: 1)
-    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: [CPUTimes(user=next(seconds), idle=0.0)])
-    meter = LoadMeter()
+    meter = meter_of(monkeypatch, CPUTimes(user=0.0, idle=0.0), CPUTimes(user=1.0, idle=0.0))
     work = "import sys, time\nwhile time.process_time() < 0.7: pass\nprint('done', flush=True)\nsys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout
@@ -257,11 +262,7 @@ def test_what_ended_children_took_is_ours_where_the_system_tells_it_to_their_par
 
     of_one = psutil.Process.cpu_times
     monkeypatch.setattr(psutil.Process, "cpu_times", lambda process: OfProcess(*of_one(process)[:2], 0.0, 0.0))
-    seconds = iter((0.0, 1.0, 1.0))
-    monkeypatch.setattr(load, "usable_indices", lambda: [0])
-    monkeypatch.setattr(load, "usable_cpus", lambda: 1)
-    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: [CPUTimes(user=next(seconds), idle=0.0)])
-    meter = LoadMeter()
+    meter = meter_of(monkeypatch, *(CPUTimes(user=seconds, idle=0.0) for seconds in (0.0, 1.0, 1.0)))
     subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.7: pass"], check=True)
     others = meter.read().others
     assert others is not None
@@ -270,30 +271,19 @@ def test_what_ended_children_took_is_ours_where_the_system_tells_it_to_their_par
 
 @pytest.mark.parametrize("tells", [True, False])
 def test_steal_is_none_where_the_system_does_not_tell(tells: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = iter((0.0, 1.0))
     monkeypatch.setattr(load, "TELLS_STEAL", tells)
-    monkeypatch.setattr(load, "usable_indices", lambda: [0])
-    monkeypatch.setattr(load, "usable_cpus", lambda: 1)
-    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: [CPUTimes(user=0.0, idle=next(seconds))])
-    assert LoadMeter().read().steal == (0.0 if tells else None)
+    meter = meter_of(monkeypatch, CPUTimes(user=0.0, idle=0.0), CPUTimes(user=0.0, idle=1.0))
+    assert meter.read().steal == (0.0 if tells else None)
 
 
 def test_others_take_nothing_of_ours_where_a_quota_leaves_them_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of four CPUs, half busy, under a quota of one."""
-    seconds = iter((0.0, 0.5))
-    monkeypatch.setattr(load, "usable_indices", lambda: [0, 1, 2, 3])
-    monkeypatch.setattr(load, "usable_cpus", lambda: 1)
-    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: 4 * [CPUTimes(*2 * [next(seconds)])])
     monkeypatch.setattr(LoadMeter, "_our_seconds", lambda _: 0.0)
-    found = LoadMeter().read()
+    found = meter_of(monkeypatch, CPUTimes(user=0.0, idle=0.0), CPUTimes(user=0.5, idle=0.5), cpus=4).read()
     assert (found.utilisation, found.others) == (0.0, 0.0)
 
 
 def test_load_is_a_fraction(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of two CPUs that were both busy for a second, under a quota of one."""
-    seconds = iter((0.0, 1.0))
-    monkeypatch.setattr(load, "usable_indices", lambda: [0, 1])
-    monkeypatch.setattr(load, "usable_cpus", lambda: 1)
-    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: 2 * [CPUTimes(user=next(seconds), idle=0.0)])
-    found = LoadMeter().read()
+    found = meter_of(monkeypatch, CPUTimes(user=0.0, idle=0.0), CPUTimes(user=1.0, idle=0.0), cpus=2).read()
     assert (found.utilisation, found.others) == (1.0, 1.0)
