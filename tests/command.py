@@ -5,6 +5,7 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import reference_impls
 import tasks
 from suite.config import folder as conf
+from suite.errors import UserError
 from suite.errors import command as call
 from suite.review.__main__ import main as review_main
 from suite.run.__main__ import main as run_main
@@ -55,3 +57,11 @@ def eighth(folder: Path, command: str, *arguments: str) -> subprocess.CompletedP
         with pytest.raises(SystemExit) as ended:
             call({"run": run_main, "review": review_main}[command])
     return subprocess.CompletedProcess(arguments, ended.value.code, out.getvalue(), err.getvalue())
+
+
+def refuses(main: Callable, words: Sequence[str], said: str) -> None:
+    """Check that a command answers these words with one line, and what is in it."""
+    with pytest.raises(UserError) as error:
+        main([*words])
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)

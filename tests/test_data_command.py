@@ -13,6 +13,7 @@ import yaml
 from suite import config, data
 from suite.config import folder
 from suite.errors import UserError
+from tests.command import refuses
 from tests.store.conftest import tar
 
 CONTENT = b"content"
@@ -195,10 +196,7 @@ def test_verify_lists_the_faults(root: Path, capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_a_mistake_is_one_line(words: list[str], said: str) -> None:
-    with pytest.raises(UserError) as error:
-        data.main(words)
-    assert said in str(error.value)
-    assert "\n" not in str(error.value)
+    refuses(data.main, words, said)
 
 
 def test_help_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:

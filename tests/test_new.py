@@ -14,6 +14,7 @@ from suite.harness.declared import by_reference
 from suite.harness.implementation import frameworks
 from suite.new import main
 from tests import distributions
+from tests.command import refuses
 
 WRITTEN = [(task, framework) for task in config.names("task") for framework in frameworks(task)]
 
@@ -113,9 +114,7 @@ def test_a_mistake_is_named_and_nothing_is_written(words, tmp_path, monkeypatch)
     if "suite/" in words:
         (tmp_path / "suite").symlink_to(folder.CONF.parent / "suite")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError) as error:
-        main(words.split())
-    assert REFUSED[words] in str(error.value)
+    refuses(main, words.split(), REFUSED[words])
     assert {path.name for path in tmp_path.iterdir()} <= {"there", "suite"}
     assert [path.name for path in (tmp_path / "there").iterdir()] == ["mine.py"]
     assert not (folder.CONF.parent / "suite/ours").exists()

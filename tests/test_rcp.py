@@ -17,6 +17,7 @@ from suite.rules import convergence as convergence_rules
 from suite.rules import reference
 from suite.rules.convergence import convergence
 from suite.rules.reading import Evidence
+from tests.command import refuses
 from tests.command import run as run_command
 from tests.rules import evidence_maker
 from tests.rules.conftest import sound_result  # noqa: F401
@@ -124,9 +125,7 @@ def test_points_of_an_older_recipe_are_dropped(points, tmp_path):
 def test_what_is_no_reference_run_is_a_mistake(mutate, answer, points, tmp_path):
     run = write_run(tmp_path / "run")
     mutate(run)
-    with pytest.raises(UserError) as error:
-        main([str(run.folder)])
-    assert answer in str(error.value)
+    refuses(main, [str(run.folder)], answer)
     assert not points.exists()
 
 
@@ -212,10 +211,7 @@ def test_a_seed_counts_once(points, tmp_path):
     ],
 )
 def test_a_mistake_is_one_line(words, answer):
-    with pytest.raises(UserError) as error:
-        main(words)
-    assert answer in str(error.value)
-    assert "\n" not in str(error.value)
+    refuses(main, words, answer)
 
 
 def test_is_a_command_of_its_own(tmp_path):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from suite.errors import UserError
 from suite.run.options import parse
+from tests.command import refuses
 
 DETECTION = "task=detection scale=mini"
 
@@ -33,6 +33,4 @@ DETECTION = "task=detection scale=mini"
     ],
 )
 def test_hints_are_of_the_chosen_benchmark(words, said):
-    with pytest.raises(UserError) as error:
-        parse(words.split())
-    assert said in str(error.value)
+    refuses(parse, words.split(), said)

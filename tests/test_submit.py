@@ -13,6 +13,7 @@ from suite.review.__main__ import main as review
 from suite.review.model import report
 from suite.rules.seals import SEAL
 from suite.submit.__main__ import main
+from tests.command import refuses
 from tests.command import run as run_command
 from tests.rules.editor import Evidence
 from tests.rules.evidence_maker import write_result
@@ -192,10 +193,7 @@ def test_a_mistake_is_one_line(words, answer, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "home")
     (tmp_path / "a.zip").touch()
-    with pytest.raises(UserError) as error:
-        main(words)
-    assert answer in str(error.value)
-    assert "\n" not in str(error.value)
+    refuses(main, words, answer)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from suite.check.__main__ import main
 from suite.errors import UserError
+from tests.command import refuses
 
 
 @pytest.mark.parametrize(
@@ -28,9 +29,7 @@ from suite.errors import UserError
     ],
 )
 def test_a_mistake_is_one_line(words, said):
-    with pytest.raises(UserError) as error:
-        main(words)
-    assert said in str(error.value)
+    refuses(main, words, said)
 
 
 def test_data_that_is_not_here_is_a_mistake_only_if_asked_for(tmp_path, capsys):

@@ -14,6 +14,7 @@ from suite.probe.__main__ import main
 from suite.probe.levels import names
 from suite.probe.subject import Subject
 from suite.sync import main as sync
+from tests.command import refuses
 from tests.eighth_task import NUMPY, lend
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -275,9 +276,7 @@ def test_the_published_schema_is_the_records(capsys):
     ],
 )
 def test_a_mistake_is_one_line(words, said):
-    with pytest.raises(UserError) as error:
-        main(words)
-    assert said in str(error.value)
+    refuses(main, words, said)
 
 
 def test_help_lists_the_levels_that_there_are(capsys):

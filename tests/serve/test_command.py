@@ -25,7 +25,7 @@ from suite.serve.model import examples
 from suite.serve.options import parse
 from suite.serve.web import MAX_BYTES, Client
 from suite.store.task import load_task
-from tests.command import PROJECT, run, start
+from tests.command import PROJECT, refuses, run, start
 
 OURS = PROJECT / "tests/implementations/alike"
 LOAD = ("scenario=single-stream,server", "rate=2000", "latency=2", "seconds=0.3")
@@ -190,10 +190,7 @@ def test_a_client_that_goes_away_is_no_error(server):
 )
 def test_a_mistake_is_one_line(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError) as raised:
-        main([*words])
-    assert said in str(raised.value)
-    assert "\n" not in str(raised.value)
+    refuses(main, words, said)
 
 
 @pytest.mark.parametrize(
