@@ -109,18 +109,17 @@ class Evidence:
         clock = {"boot": "one boot", "offset_ms": self.records()[0]["time_ms"] - 1_000_000}
         self.edit(logkeys.CONFIG, lambda record: record["metadata"].update(clock=clock))
 
-    def move(self, by_ms: int) -> None:
-        """Let the run have been made at another time."""
-
-        def change(records: list[Record]) -> None:
-            for record in records:
-                record["time_ms"] += by_ms
-
+    def retime(self, to: Callable[[int], int]) -> None:
+        """Let log and power samples have other times, in milliseconds."""
         path = self.folder / evidence.POWER
         header, *rows = path.read_text().splitlines()
-        cells = [row.split(",", 1) for row in rows]
-        path.write_text("".join(f"{row}\n" for row in (header, *(f"{int(at) + by_ms},{rest}" for at, rest in cells))))
-        self.edit_log(change)
+        cells = {to(int(at)): rest for at, rest in (row.split(",", 1) for row in rows)}
+        path.write_text("".join(f"{row}\n" for row in (header, *(f"{at},{rest}" for at, rest in cells.items()))))
+        self.write([record | {"time_ms": to(record["time_ms"])} for record in self.records()])
+
+    def move(self, by_ms: int) -> None:
+        """Let the run have been made at another time."""
+        self.retime(lambda time_ms: time_ms + by_ms)
 
     def squeeze(self, times: int) -> None:
         """Let the run have taken so many times less, by its log and by its power samples, on two logical CPUs."""
@@ -131,14 +130,10 @@ class Evidence:
 
         def change(records: list[Record]) -> None:
             for record in records:
-                record["time_ms"] = sooner(record["time_ms"])
                 if record["key"] == logkeys.TRACKED:
                     record["value"]["throughput"] *= times
 
-        path = self.folder / evidence.POWER
-        header, *rows = path.read_text().splitlines()
-        cells = {sooner(int(at)): rest for at, rest in (row.split(",", 1) for row in rows)}
-        path.write_text("".join(f"{row}\n" for row in (header, *(f"{at},{rest}" for at, rest in cells.items()))))
+        self.retime(sooner)
         self.edit_log(change)
         self.measure()
 
