@@ -36,6 +36,27 @@ def test_dry_run_prints_the_plan_and_touches_nothing(here, capsys):
     assert "It could not be run here: out=. is not empty: choose another out=" in capsys.readouterr().out
 
 
+def test_the_plan_tells_target_cadence_and_steps(here, capsys):
+    assert main([*RUN, "hyperparameters.global_batch_size=30", "dry_run=true"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "target accuracy >= 0.97, evaluated after 400 samples and then every 200; budget 20,000 " in shown
+    assert "steps at most 667 of 30 samples " in shown
+    assert main(["task=speech", "scale=mini", "framework=torch", "hw=cpu", "dry_run=true"]) == 0
+    assert "target wer <= 0.01, evaluated " in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("hw.power_ceiling_w=null", "price not known; give it with hw.price_per_hour= power ceiling not known; "),
+        ("hw.price_per_hour=2", "price 2 USD per hour: set by hand power "),
+    ],
+)
+def test_the_plan_of_a_system_that_nobody_prices(here, capsys, word, said):
+    assert main(["task=parity", "framework=numpy", "hw=a100_80gb", "scale=mini", word, "dry_run=true"]) == 0
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
 def test_the_plan_names_a_folder_that_is_longer_than_a_line_as_a_whole(here, capsys):
     out = f"{'a' * 100}/{'b' * 100}"
     assert main([*RUN, f"out={out}", "dry_run=true"]) == 0
@@ -157,6 +178,7 @@ def test_the_plan_says_that_a_driver_is_there_and_no_accelerator_was_found(here,
     ("architecture", "allowed", "refused"),
     [
         ("sm_75", "0", True),
+        ("sm_80", "0", False),
         ("sm_120", "0", False),
         ("gfx942", "0", True),
         ("gfx942", "1", False),
@@ -178,6 +200,7 @@ def test_dry_run_plans_for_more_accelerators_than_the_reference_trains_on(here, 
     shown = capsys.readouterr().out
     assert "parity/mini" in shown
     assert "No machine could run it yet: hw=toaster trains with 2 workers; parity in NumPy with 1" in shown
+    assert "choose fewer accelerators with CUDA_VISIBLE_DEVICES=0 and hw=auto" in shown
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from suite.config.plan import Plan
 from suite.harness import contract, memory
 from suite.record import tracking
 from suite.record.evidence import OF_EACH_RUN
+from suite.record.summary import Summary
 from suite.run import printing
 from tests.command import ENVIRONMENT, eighth, run, start
 from tests.parity_runs import RUN, SLOW, keys, lines, rules_broken, wait_for
@@ -74,6 +75,34 @@ def test_says_how_to_look_at_it_in_mlflow(uri, said, monkeypatch):
     console = Console(file=io.StringIO(), width=120)
     printing.result(console, plan, [], mlflow=True, data_dir=None)
     assert console.file.getvalue().endswith(f"mlflow    {said}\n")
+
+
+def test_says_what_disturbed_a_run_and_what_was_not_measured():
+    of = (config.benchmark("speech", "mini"), config.system("cpu"), config.framework("torch"))
+    plan = Plan(*of, "fp32", (7,), None, "0" * 32, "someone", "closed", "research", None, Path("out"))
+    console = Console(file=io.StringIO(), width=120)
+    summary = Summary(
+        "aborted", "refused", samples=2000, seconds=1.5, noise=("others took 20 %",), restarts=2, aborted=1
+    )
+    printing.result(console, plan, [summary], mlflow=False, data_dir=None)
+    said = console.file.getvalue()
+    (row,) = [re.findall(r"[^│┃]+", line) for line in said.splitlines() if line.startswith("│ 1")]
+    assert [cell.strip() for cell in row[:6]] == ["1", "7", "refused", "none", "2,000", "1.5 s"]
+    told = ["1 aborted start, whose time counts as initialisation", "2 restarts, whose time counts"]
+    assert [line for line in said.splitlines() if line.startswith("run 1")] == [
+        *(f"run 1: {each}" for each in told),
+        "run 1 is NOISY: others took 20 %",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("launcher", "command"),
+    [(None, "python -m"), ("torchrun", "torchrun ... -m"), ("srun", "srun ... python -m")],
+)
+def test_a_run_goes_on_by_the_launcher_that_it_was_started_by(launcher, command):
+    console = Console(file=io.StringIO(), width=120)
+    printing.go_on(console, "resume=out", launcher)
+    assert console.file.getvalue() == f"go on     {command} suite.run resume=out\n"
 
 
 @pytest.mark.slow
@@ -180,6 +209,17 @@ def test_makes_several_runs_with_distinct_seeds(tmp_path):
     assert len(seeds) == 3
     assert "time to quality, olympic mean of 3 runs: " in done.stdout
     assert eighth(tmp_path, "review", "result").returncode == 0
+
+
+def test_several_runs_of_which_one_does_not_reach_the_target_have_not_reached_it(tmp_path):
+    done = eighth(tmp_path, "run", *RUN, "seed=1", "runs=2", "budget_samples=2000", "out=result", "data_dir=some data")
+    assert done.returncode == 3, done.stderr
+    rows = [re.findall(r"[^│ ]+", line)[:5] for line in done.stdout.splitlines() if line.startswith("│")]
+    reached = [[line for line in lines(tmp_path / f"result/run_{i}") if line.key == "eval_accuracy"] for i in (1, 2)]
+    quality = [f"{evaluations[-1].value:.4g}" for evaluations in reached]
+    assert rows == [["1", "1", "budget", quality[0], "2,000"], ["2", "2", "target", quality[1], "2,000"]]
+    assert "time to quality, mean of 2 runs: not known\n" in done.stdout
+    assert "review    suite review result data_dir='some data'\n" in done.stdout
 
 
 def test_what_a_run_built_is_let_go_of_before_the_next_builds(tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ DETECTION = "task=detection scale=mini"
             f"{DETECTION} lr=1",
             "did you mean hyperparameters.opt_base_learning_rate or hyperparameters.opt_end_learning_",
         ),
+        (f"{DETECTION} b=64", "unknown option 'b': Allowed: "),
         (f"{DETECTION} gpus=5", "unknown option 'gpus': Allowed: "),
         ("batch=64", "unknown option 'batch': Allowed: "),
         ("task=language_modeling scale=mini segment_length=1", "did you mean hyperparameters.segment_length?"),

@@ -1,12 +1,17 @@
 """What a login node makes of SLURM's answers, of which programs of the test give some."""
 
+import re
 import time
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
+import yaml
 
 from suite import config
+from suite.config.plan import Plan
 from suite.errors import UserError
 from suite.forecast.memory import Footprint
 from suite.measure.machine import detect
@@ -72,6 +77,13 @@ def test_what_could_never_be_run_is_not_queued(login):
     with pytest.raises(UserError, match="precision=mxfp8: the reference in torch trains in"):
         typed("hw=h100", "precision=mxfp8")
     assert not (login / "script").exists()
+
+
+def test_the_numeric_format_is_left_to_the_machines_of_the_job(login):
+    (login / "ours.py").write_text('import torch\n\nACCELERATORS = 1\nPRECISIONS = ("fp16",)\nbuild = print\n')
+    assert typed("implementation=ours.py") == 3
+    with pytest.raises(UserError, match="precision=bf16: ours trains in fp16"):
+        typed("implementation=ours.py", "precision=bf16")
 
 
 def launched(**options):
@@ -159,3 +171,85 @@ def test_the_system_is_not_that_of_the_login_node(login):
         with pytest.raises(UserError, match="hw=auto would be this machine, not those of the job"):
             typed("hw=auto", *words)
     assert not (login / "script").exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("slurm.time=5", "slurm.time= is of a SLURM job: add -m hydra/launcher=slurm"),
+        ("hydra/launcher=lsf", "unknown launcher 'lsf': Allowed: slurm."),
+    ],
+)
+def test_a_job_is_asked_for_by_the_launcher_s_name(login, word, said):
+    with pytest.raises(UserError) as error:
+        run_main(["-m", "task=translation", "scale=mini", "hw=cpu", "dry_run=true", word])
+    assert str(error.value) == said
+    assert not (login / "script").exists()
+
+
+@pytest.mark.parametrize(
+    ("ended", "code"),
+    [
+        ("COMPLETED ExitCode=0:0", 0),
+        ("FAILED ExitCode=3:0", 3),
+        ("CANCELLED ExitCode=0:15", 143),
+        ("NODE_FAIL ExitCode=0:0", 1),
+    ],
+)
+def test_the_exit_code_is_the_job_s(login, ended, code):
+    (login / "scontrol").write_text(f"#!/bin/sh\necho JobState={ended}\n")
+    assert launched() == code
+
+
+def test_ctrl_c_leaves_the_job_and_says_how_to_end_it(login, monkeypatch, capsys):
+    asleep = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(slurm, "time", SimpleNamespace(monotonic=time.monotonic, sleep=asleep))
+    assert launched() == 130
+    said = "job 7 goes on. To see it: tail -F runs/slurm/7_*_log.out; to end it: scancel 7\n"
+    assert capsys.readouterr().out.endswith(said)
+
+
+def test_a_job_has_the_nodes_and_workers_of_its_system_and_time_to_seal_its_evidence(login):
+    slurm.launch(["task=translation"], config.system("v100x8").model_copy(update={"nodes": 2}), {})
+    asked = {line.split()[1] for line in (login / "script").read_text().splitlines() if line.startswith("#SBATCH")}
+    assert {"--nodes=2", "--ntasks-per-node=8", "--signal=TERM@60"} <= asked
+
+
+def test_why_a_job_waits_and_what_each_of_its_workers_says_is_shown_once(login, capsys):
+    answers = ANSWERS.replace("RUNNING", "PENDING Reason=Resources")
+    says = 'for each in 0 1; do echo "$each: $(grep -c x asked)" >> runs/slurm/7_${each}_log.out; done\n'
+    (login / "scontrol").write_text("#!/bin/sh\n" + answers.replace("case", says + "case"))
+    assert launched() == 3
+    shown = capsys.readouterr().out.splitlines()[1:]
+    words = [f"{worker}: {time}" for time in (1, 2, 3) for worker in (0, 1)]
+    assert shown == ["job 7   PENDING (Resources)", *words[:4], "job 7   FAILED", *words[4:]]
+
+
+def test_what_sbatch_does_not_take_is_told_in_its_words(login):
+    refusing = (
+        "#!/bin/sh\necho sbatch: error: invalid partition specified: gpu >&2\necho the site has moved >&2\nexit 1\n"
+    )
+    (login / "sbatch").write_text(refusing)
+    with pytest.raises(UserError, match=r"^SLURM does not take the job: sbatch: error: invalid partition .*: gpu$"):
+        launched()
+
+
+def test_a_job_writes_to_a_folder_that_is_chosen_before_it_waits(login):
+    def folders(*words):
+        typed(*words)
+        return re.findall(r"(?:out|resume)=\S+", (login / "script").read_text().splitlines()[-1])
+
+    (chosen,) = folders()
+    assert re.fullmatch(r"out=runs/translation-mini-torch-cpu-\d{8}-\d{6}-[0-9a-f]{4}", chosen)
+    assert folders("out=mine") == ["out=mine"]
+
+
+def test_a_job_that_goes_on_with_a_run_is_on_the_system_of_that_run(login):
+    of = (config.benchmark("translation", "mini"), config.system("v100x8"), config.framework("torch"))
+    plan = Plan(*of, "fp16", (1,), None, "0" * 32, "someone", "closed", "research", None, Path("cut"))
+    (login / "cut").mkdir()
+    (login / "cut/config.yaml").write_text(yaml.safe_dump(plan.resolved(1)))
+    assert run_main(["-m", "hydra/launcher=slurm", "resume=cut"]) == 3
+    script = (login / "script").read_text()
+    assert "#SBATCH --ntasks-per-node=8\n" in script
+    assert script.splitlines()[-1].endswith("suite.run resume=cut")

@@ -3,11 +3,13 @@
 import hashlib
 import json
 import shutil
+import sys
 
 import pytest
 import yaml
 
 from suite import config
+from suite.check import untouched
 from suite.check.__main__ import main as check
 from suite.config import folder
 from suite.errors import BrokenContract, UserError
@@ -16,8 +18,9 @@ from suite.record import mllog
 from suite.review.__main__ import main as review
 from suite.run.__main__ import main as run
 from suite.store.arrays import array_sha256
+from tests.eighth_task import NUMPY
 from tests.eighth_task.not_kept import NOT_KEPT
-from tests.eighth_task.spoiling import IMPLEMENTATION, declaring, having
+from tests.eighth_task.spoiling import IMPLEMENTATION, TASK, declaring, having
 from tests.eighth_task.told import REFUSED, TOLD
 
 RUN = ["task=parity", "framework=numpy", "hw=cpu", "mlflow=false", "seed=1", "out=evidence"]
@@ -104,6 +107,46 @@ def test_a_check_finds_what_a_run_cannot_see(mistake, parity, capsys):
     assert row["contract"]
 
 
+IN_A_SECOND_FRAMEWORK = {  # what is another there, the promises that it breaks, and what is found
+    "form": (
+        ("np.array(self.samples)", "np.array(self.samples, np.int32)"),
+        {
+            "both have the same names, shapes and dtypes in their states": "'samples' is int64 [] in numpy and int32",
+            "both start from the same parameters": "their states have different forms",
+            "both score the same": "their states have different forms",
+            "both take the same step": "their states have different forms",
+        },
+    ),
+    "start": (
+        ("normal(size=2)", "normal(size=2) + 1"),
+        {"both start from the same parameters": "seed 1 starts from another 'weights' in numpy than in twin"},
+    ),
+    "predictions": (
+        ("[int(side) for side", "[1 for side"),
+        {"both score the same with the same weights": "from the same state; at most 0.01 apart are allowed"},
+    ),
+    "step": (
+        ('["opt_base_learning_rate"] *', '["opt_base_learning_rate"] * 1.5 *'),
+        {"both take the same step from the same weights": "a step from the same state takes 'weights' 0.00"},
+    ),
+}
+
+
+@pytest.mark.parametrize("other", IN_A_SECOND_FRAMEWORK)
+def test_two_frameworks_are_held_to_one_recipe(other, parity, capsys, tmp_path):
+    (true, spoilt), broken = IN_A_SECOND_FRAMEWORK[other]
+    (tmp_path / "parity").mkdir()
+    (tmp_path / "parity/twin.py").write_text(NUMPY.read_text().replace(true, spoilt))
+    parity.setattr("reference_impls.parity.__path__", [str(NUMPY.parent), str(tmp_path / "parity")])
+    parity.delitem(sys.modules, "reference_impls.parity.twin", raising=False)
+    shutil.copy(folder.CONF / "framework/numpy.yaml", folder.CONF / "framework/twin.yaml")
+    code, rows = check(["task=parity", "--json"]), json.loads(capsys.readouterr().out)
+    together = {row["promise"]: row for row in rows if row["framework"] == "numpy and twin"}
+    assert code == 1
+    assert {promise for promise, row in together.items() if row["status"] != "pass"} == broken.keys()
+    assert all(found in together[promise]["found"] for promise, found in broken.items())
+
+
 def test_no_second_implementation_takes_over_a_state_where_none_was_built(parity, capsys):
     def twice(true):  # one that is tried, and one that shows whether it reads the training data
         built = iter((true, true))
@@ -158,6 +201,57 @@ def test_of_corrupt_files_no_sums_are_told(parity, capsys, tmp_path):
     (row,) = failures(rows)
     assert (row["promise"], row["mend"]) == ("prepare returns the benchmark's arrays", "")
     assert "points is corrupt: found 4 bytes" in row["found"]
+
+
+def test_what_build_takes_from_the_data_is_found_where_no_read_is_counted(parity, capsys, tmp_path):
+    """As on macOS."""
+
+    def from_data(true):
+        def build(hyperparameters, data, seed, device):
+            made = true(hyperparameters, data, seed, device)
+            made.weights = data["train_points"].mean(axis=0)
+            return made
+
+        return build
+
+    parity.setattr(untouched, "SMAPS", tmp_path / "none")
+    having(IMPLEMENTATION, build=from_data)(parity)
+    _, rows = checked(capsys)
+    (row,) = failures([each for each in rows if each["promise"] == "build reads no training data"])
+    assert row["found"] == "with zeros for training data, build starts from another 'weights'"
+
+
+def test_a_metric_may_be_unknown_each_time(parity, capsys):
+    metrics = {"accuracy": (0.0, 1.0), "recall": (0.0, 1.0)}
+    having(TASK, METRICS=metrics, score=lambda true: lambda *given: {**true(*given), "recall": float("nan")})(parity)
+    code, rows = checked(capsys)
+    assert (code, failures(rows)) == (0, [])
+
+
+def test_of_all_scales_one_whose_data_is_not_here_is_skipped(parity, capsys):
+    path = folder.CONF / "task/parity.yaml"
+    values = yaml.safe_load(path.read_text())
+    files = [{"path": "points", "bytes": 4, "sha256": "0" * 64}]
+    mini = values["scales"]["mini"]
+    values["scales"]["small"] = {**mini, "dataset": {**mini["dataset"], "files": files}}
+    path.write_text(yaml.safe_dump(values))
+    folder.load.cache_clear()
+    code, rows = checked(capsys)
+    assert code == 0
+    (skipped,) = [row for row in rows if row["status"] != "pass"]
+    assert {row["benchmark"] for row in rows} == {"parity/mini", "parity/small"}
+    assert (skipped["benchmark"], skipped["status"]) == ("parity/small", "skipped")
+    assert "points is missing" in skipped["found"]
+    with pytest.raises(UserError, match=r"points is missing.*python -m suite\.data fetch parity/small"):
+        check([*CHECK, "scale=small"])
+
+
+def test_a_task_that_is_written_in_no_framework_is_told(parity, capsys):
+    for name in ("ghost", "numpy"):
+        (folder.CONF / f"framework/{name}.yaml").unlink()
+    assert check(["task=parity", "--json"]) == 1
+    (row,) = failures(json.loads(capsys.readouterr().out))
+    assert row["promise"] == "the task is written in a framework"
 
 
 def test_the_missing_yaml_can_be_pasted(parity, capsys):

@@ -2,7 +2,27 @@
 
 import numpy as np
 
-from suite.errors import BadPrediction
+from tests.eighth_task.mistakes import (
+    at_a_rate_of_its_own,
+    by_chance,
+    counted_as,
+    doubling,
+    drifting,
+    forget,
+    from_the_second_on,
+    leaving,
+    lenient,
+    numeric,
+    of_any_kind,
+    of_the_first,
+    of_those_given,
+    once,
+    remembering,
+    stale,
+    strict,
+    unseeded,
+    wavering,
+)
 from tests.eighth_task.spoiling import (
     IMPLEMENTATION,
     TASK,
@@ -14,86 +34,6 @@ from tests.eighth_task.spoiling import (
     recount,
     returning,
 )
-
-
-def unseeded(arrays):
-    return {**arrays, "train_points": np.random.default_rng().normal(size=(1000, 2))}
-
-
-def forget(true):
-    def load_state_dict(self, state):
-        true(self, {**state, "weights": np.round(state["weights"], 3)})
-
-    return load_state_dict
-
-
-def stale(true):
-    """Loads weights, but not how far it was."""
-
-    def load_state_dict(self, state):
-        self.weights = state["weights"].copy()
-
-    return load_state_dict
-
-
-def once(true):
-    """Prepares at the first call of its life, not whenever training begins."""
-
-    def train_until(self, samples):
-        if not hasattr(self, "prepared") and self.samples == 0:
-            self.weights = self.weights + 1
-        self.prepared = True
-        return true(self, samples)
-
-    return train_until
-
-
-def drifting(true):
-    """Predicting moves the weights."""
-
-    def predict(self, data):
-        self.weights = self.weights * 1.001
-        return true(self, data)
-
-    return predict
-
-
-def remembering(true):
-    """Predicts for the first arrays that it was ever given."""
-
-    def predict(self, data):
-        self.kept = getattr(self, "kept", data)
-        return true(self, self.kept)
-
-    return predict
-
-
-def lenient(true):
-    return lambda predictions, data: {"accuracy": 0.5}
-
-
-def strict(true):
-    return lambda predictions, data: {"accuracy": float(np.mean(np.array(predictions) == data["answer_sides"]))}
-
-
-def numeric(kind):
-    """A score that squares numbers, of whatever size if they are of this kind."""
-
-    def scoring(true):
-        def score(predictions, data):
-            for line, each in enumerate(predictions, 1):
-                if type(each) not in (int, float) or (type(each) is not kind and not abs(each) < 100):
-                    raise BadPrediction(line, "no number")
-            if len(predictions) != len(data["answer_sides"]):
-                raise BadPrediction(0, "wrong number of predictions")
-            numbers = np.array([float(each) for each in predictions])
-            with np.errstate(over="ignore"):
-                return {"accuracy": float(1 - np.mean((numbers - data["answer_sides"]) ** 2))}
-
-        return score
-
-    return scoring
-
 
 # What is wrong, the promise that is not kept, and what was found. A run could not tell.
 NOT_KEPT = {
@@ -206,5 +146,80 @@ NOT_KEPT = {
         having(TASK, score=numeric(float)),
         "score refuses wrong predictions by BadPrediction",
         "'accuracy', scored by parity, is a float, -inf, for the prediction 1e+200",
+    ),
+    "score takes one prediction too many": (
+        having(TASK, score=of_the_first),
+        "score refuses wrong predictions by BadPrediction",
+        "for one prediction too many",
+    ),
+    "score takes one prediction too few": (
+        having(TASK, score=of_those_given),
+        "score refuses wrong predictions by BadPrediction",
+        "for one prediction too few",
+    ),
+    "score takes predictions of any kind": (
+        having(TASK, score=of_any_kind),
+        "score refuses wrong predictions by BadPrediction",
+        "for the prediction null",
+    ),
+    "score draws by chance": (
+        having(TASK, score=by_chance),
+        "score is finite or nan, within METRICS, the same each time",
+        "the same predictions scored twice give other metrics",
+    ),
+    "bounds that are too low": (
+        having(TASK, METRICS={"accuracy": (0.0, 0.01)}),
+        "score is finite or nan, within METRICS, the same each time",
+        "METRICS says from 0 to 0.01",
+    ),
+    "predict wavers": (
+        method("predict", wavering),
+        "predict answers for the arrays that it is given",
+        "a second predict of the same arrays gives other predictions",
+    ),
+    "a state without arrays": (
+        method("state_dict", lambda true: lambda self: {}),
+        "build makes an implementation with a state of arrays",
+        "state_dict returned no array",
+    ),
+    "a step that moves nothing": (
+        method("state_dict", lambda true: lambda self: {"weights": np.ones(2)}),
+        "train_until counts whole steps, at least one",
+        "train_until(1) left the state as it was",
+    ),
+    "training depends on how it is cut": (
+        method("train_until", doubling),
+        "one seed gives one trajectory, however it is cut",
+        "'weights' differs after 60 samples in one call and in 3, of one seed",
+    ),
+    "an implementation learns at a rate of its own": (
+        method("train_until", at_a_rate_of_its_own),
+        "from a state, training goes on as if never stopped",
+        "'weights' differs after another implementation has loaded a state and gone on from it",
+    ),
+    "a state is loaded from the second time on": (
+        method("load_state_dict", from_the_second_on),
+        "from a state, training goes on as if never stopped",
+        "differs after the same implementation has loaded a state and gone on from it",
+    ),
+    "a state is loaded as numbers of another kind": (
+        method("load_state_dict", counted_as(np.uint64)),
+        "a second implementation takes over the state, bit by bit",
+        "'samples' is not what was loaded",
+    ),
+    "a state is loaded in another shape": (
+        method("load_state_dict", counted_as(lambda samples: np.array([samples]))),
+        "a second implementation takes over the state, bit by bit",
+        "'samples' is not what was loaded",
+    ),
+    "score tells what METRICS does not name": (
+        having(TASK, score=lambda true: lambda *given: {**true(*given), "recall": 0.5}),
+        "score is finite or nan, within METRICS, the same each time",
+        "score returned 'recall', which METRICS does not name",
+    ),
+    "prepare ends the process": (
+        having(TASK, prepare=leaving),
+        "prepare returns the benchmark's arrays",
+        "SystemExit at ",
     ),
 }
