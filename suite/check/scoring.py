@@ -14,7 +14,7 @@ from suite.check.ledger import Broken, Ledger, Skip
 from suite.check.training import copied, differing
 from suite.config.models import Benchmark
 from suite.errors import BadPrediction, BrokenContract
-from suite.harness.contract import Checked, check_json, evaluation_data, place
+from suite.harness.contract import Checked, alike, check_json, evaluation_data, place
 from suite.harness.implementation import Implementation
 from suite.store.task import Task, score
 
@@ -65,11 +65,7 @@ def scoring(
 def _predicted(made: Checked, data: Mapping[str, np.ndarray]) -> list[Any]:
     found = made.predict(data)
     check_json(found)
-    predictions = _from_json(found)
-    for index, (given, back) in enumerate(zip(found, predictions, strict=True)):
-        if not _alike(given, back):
-            raise Broken(f"prediction {index} is {given!r:.60}, and {back!r:.60} when read back from JSON")
-    return predictions
+    return _from_json(found)
 
 
 def _again(made: Checked, data: Mapping[str, np.ndarray], predictions: list[Any]) -> None:
@@ -79,7 +75,7 @@ def _again(made: Checked, data: Mapping[str, np.ndarray], predictions: list[Any]
     found = made.inner.predict(arrays)
     if not arrays.asked:
         raise Broken(f"a second predict asks for none of its arrays ({', '.join(arrays)})")
-    if not _alike(_from_json(found), predictions):
+    if not alike(_from_json(found), predictions):
         raise Broken("a second predict of the same arrays gives other predictions")
 
 
@@ -140,12 +136,3 @@ def _refuses(task: Task, predictions: Sequence[Any], data: Mapping[str, np.ndarr
     except Exception as error:
         raise Broken(f"score raised {type(error).__name__} ({error}) for {what}") from error
     raise Broken(f"score returned {metrics!r:.80} for {what}")
-
-
-def _alike(given: Any, back: Any) -> bool:
-    """Whether both are equal, with the same types at every depth: JSON changes tuples and keys that are numbers."""
-    if type(given) is dict and type(back) is dict:
-        return given.keys() == back.keys() and all(_alike(given[key], back[key]) for key in given)
-    if type(given) is list and type(back) is list:
-        return len(given) == len(back) and all(map(_alike, given, back))
-    return isinstance(given, type(back)) and bool(given == back or given != given)

@@ -183,13 +183,27 @@ def _called(function: Callable[..., Any], name: str) -> Iterator[None]:
 
 
 def check_json(predictions: Sequence[Any]) -> None:
-    """Raise BrokenContract that names the first prediction that JSON cannot hold, and why."""
+    """Raise BrokenContract that names the first prediction that JSON cannot hold, or gives back as another."""
     for index, prediction in enumerate(predictions):
+        found = f"prediction {index} (from 0) that predict returned is"
         try:
-            json.dumps(prediction)
+            back = json.loads(json.dumps(prediction))
         except (TypeError, ValueError, RecursionError) as error:
-            found = f"prediction {index} (from 0) that predict returned is {described(prediction)}: {error}"
-            raise BrokenContract(found, Implementation.predict) from None
+            raise BrokenContract(f"{found} {described(prediction)}: {error}", Implementation.predict) from None
+        if not alike(prediction, back):
+            changed = f"{prediction!r:.60}, and {back!r:.60} when read back from JSON"
+            raise BrokenContract(f"{found} {changed}", Implementation.predict)
+
+
+def alike(given: Any, back: Any) -> bool:
+    """Whether both are equal, with the same types at every depth: JSON changes tuples and keys that are numbers."""
+    if type(given) is not type(back):
+        return False
+    if isinstance(given, dict):
+        return given.keys() == back.keys() and all(alike(given[key], back[key]) for key in given)
+    if isinstance(given, list):
+        return len(given) == len(back) and all(map(alike, given, back))
+    return bool(given == back or given != given)
 
 
 def _is_name(name: object) -> bool:

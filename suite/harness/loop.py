@@ -119,6 +119,7 @@ class Loop:
             check_json(predictions)
             raise
         except BadPrediction as error:  # the run has failed; its predictions are evidence
+            check_json(predictions)
             metrics, refused = {}, {"refused": shown(str(error))}
         quality = metrics.get(self.benchmark.metric, math.nan)
         epoch = self.benchmark.dataset.train_samples

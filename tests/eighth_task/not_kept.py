@@ -122,11 +122,6 @@ NOT_KEPT = {
         "from its initial state, training begins anew",
         "'weights' differs when a trained implementation begins anew",
     ),
-    "tuples as predictions": (
-        answering("predict", lambda sides: [(side,) for side in sides]),
-        "predictions are values that JSON gives back",
-        "prediction 0 is (",
-    ),
     "score takes anything": (
         having(TASK, score=lenient),
         "score refuses wrong predictions by BadPrediction",

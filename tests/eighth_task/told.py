@@ -200,6 +200,10 @@ TOLD = {
         answering("predict", lambda sides: [10**5000]),
         "prediction 0 (from 0) that predict returned is an int of 16610 bits: Exceeds the limit",
     ),
+    "tuples as predictions": (
+        answering("predict", lambda sides: [(side,) for side in sides]),
+        "when read back from JSON",
+    ),
     "numpy's numbers as predictions": (
         answering("predict", lambda sides: [*sides[:2], *map(np.int64, sides[2:])]),
         "prediction 2 (from 0) that predict returned is a numpy.int64, ",
