@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import re
 import shlex
 import sys
@@ -38,6 +39,7 @@ Nothing that exists is overwritten. Exit code: 0 written, 2 a mistake in the com
 """
 OPTIONS = ("implementation", "task", "framework")
 EXAMPLE = ROOT / "docs" / "adding-a-task.md"
+_WORDS = ("true", "false", "null", "nan", "inf")  # values that Hydra takes for no text
 _EXAMPLES = "sides"  # what the example calls its task
 _BLOCK = re.compile(r"`([\w./]+)`:\n\n```\w+\n(.*?)```", re.DOTALL)
 
@@ -118,6 +120,8 @@ def _task(name: str) -> None:
     """Write the document's example as a task `name`, with the sums and sizes of its data."""
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name):
         raise UserError(f"task={shown(name)} is no name of small letters, digits and underscores")
+    if name in _WORDS or keyword.iskeyword(name):
+        raise UserError(f"task={name} is a word that Python or the command line reads otherwise: give another name")
     root = folder.CONF.parent
     for place in (f"conf/task/{name}.yaml", f"tasks/{name}", f"reference_impls/{name}"):
         if (root / place).exists():
@@ -128,7 +132,9 @@ def _task(name: str) -> None:
     try:
         blocks = dict(_BLOCK.findall(EXAMPLE.read_text()))
     except OSError as error:
-        raise UserError(f"{EXAMPLE}, which holds the example, cannot be read: {error.strerror}") from error
+        raise UserError(
+            f"{EXAMPLE}, which holds the example, cannot be read: {error.strerror}; a checkout of the suite has it"
+        ) from error
     files = {
         place.replace(_EXAMPLES, name): text.replace(f"tasks/{_EXAMPLES}", f"tasks/{name}")
         for place, text in blocks.items()

@@ -100,6 +100,8 @@ REFUSED = {
     "task=translation": "task=translation is there already, conf/task/translation.yaml: nothing is overwritten",
     "task=Chess": "task=Chess is no name of small letters",
     "task=../chess": "is no name of small letters",
+    "task=true": "is a word that Python or the command line reads otherwise",
+    "task=class": "is a word that Python or the command line reads otherwise",
     "task=chess framework=torch": "framework= is of an implementation",
     "implementation= task=translation": "implementation= has no value: give one, or leave it out",
     "implementation=ours tsk=translation": "unknown option 'tsk': did you mean 'task'?",

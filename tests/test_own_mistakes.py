@@ -45,6 +45,14 @@ def test_a_file_that_its_code_does_not_find_is_no_trouble_with_the_evidence(func
     assert done.returncode == 0, done.stderr
 
 
+def test_a_process_that_its_code_forks_does_not_go_on_with_the_run(tmp_path):
+    ours(tmp_path, "predict", "import os; child = os.fork(); child and os.waitpid(child, 0)")
+    done = run(tmp_path, "tests.eighth_task", "run", *RUN)
+    assert done.returncode == 0, done.stderr
+    assert "error: predict of implementation_ours forked, and the new process came back from it" in done.stderr
+    assert rules_broken(tmp_path, "out") == set()
+
+
 @pytest.mark.parametrize("function", ["build", "train_until", "predict", "state_dict"])
 def test_what_its_code_raises_ends_with_its_line_and_how_to_go_on(function, tmp_path):
     own = ours(tmp_path, function, "raise ValueError('no such kernel')")

@@ -6,6 +6,7 @@ Each call costs a few type checks; no array is copied.
 from __future__ import annotations
 
 import json
+import os
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ import numpy as np
 
 from suite import config
 from suite.config.models import Benchmark
-from suite.errors import BrokenContract, UserError, shown
+from suite.errors import USER_ERROR, BrokenContract, UserError, complain, shown
 from suite.harness.implementation import Device, Implementation, ImplementationModule, TrainStats
 from suite.record.states import LONGEST_NAME
 from suite.store.task import described, is_plain
@@ -170,12 +171,18 @@ def _is_nobodys(path: Path) -> bool:
 
 @contextmanager
 def _called(function: Callable[..., Any], name: str) -> Iterator[None]:
-    """Guard a call of the author's `function` of the module `name`: its exit does not end the command, and its OSErrors
-    are not mistaken for the suite's. Raises BrokenContract if it exits, Refused for an OSError.
+    """Guard a call of the author's `function` of the module `name`: its exit does not end the command, its OSErrors are
+    not mistaken for the suite's, and a process that it forked does not go on with the run. Raises BrokenContract if it
+    exits, Refused for an OSError.
     """
-    what = f"{function.__name__} of {name}"
+    what, process = f"{function.__name__} of {name}", os.getpid()
     try:
-        yield
+        try:
+            yield
+        finally:
+            if os.getpid() != process:
+                complain(BrokenContract(f"{what} forked, and the new process came back from it", function))
+                os._exit(USER_ERROR)
     except SystemExit as error:
         raise BrokenContract(f"{what} called sys.exit({error.code!r:.60}) at {place(error)}", function) from error
     except OSError as error:

@@ -6,6 +6,7 @@ import re
 from functools import cache
 
 from suite.config.folder import ROOT
+from suite.record.summary import format_count
 
 RULES_MD = ROOT / "rules.md"
 _RULE = re.compile(r"^\*\*(?P<id>[a-z]+\.\d+)\*\*(?P<text>.*?)`machine: (?P<machine>yes|audit|no)`$", re.M | re.S)
@@ -16,9 +17,12 @@ def rule_texts() -> dict[str, str]:
     return {rule["id"]: " ".join(rule["text"].split()) for rule in _rules()}
 
 
-def beyond_review() -> list[str]:
-    """The ids of the rules that only an audit or a person checks."""
-    return [rule["id"] for rule in _rules() if rule["machine"] != "yes"]
+def beyond_review() -> str:
+    """How many rules only an audit or a person checks, and where they stand."""
+    count = sum(rule["machine"] != "yes" for rule in _rules())
+    if not count:
+        return "the rules that only a person or an audit can tell: rules.md, which is not installed here"
+    return f"{format_count(count, 'rule')} that only a person or an audit can tell: rules.md"
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import json
 
+from suite.review import rulebook
 from suite.review.__main__ import main
 from suite.review.kinds import kinds
 from suite.review.model import Report
@@ -89,3 +90,13 @@ def test_what_complies_says_what_was_not_checked(tmp_path, capsys, run):
     assert "rules that only a person or an audit can tell" in capsys.readouterr().out
     page = page_of(tmp_path / maker.ORG, tmp_path, "--ruleset", RULESET)
     assert "Not checked: convergence against the reference" in page.text
+
+
+def test_where_the_rules_are_not_installed_nobody_is_told_that_none_are_left(tmp_path, capsys, run, monkeypatch):
+    monkeypatch.setattr(rulebook, "RULES_MD", tmp_path / "rules.md")
+    rulebook._rules.cache_clear()
+    try:
+        assert main([str(run.folder)]) == 0
+    finally:
+        rulebook._rules.cache_clear()
+    assert "can tell: rules.md, which is not installed here" in " ".join(capsys.readouterr().out.split())
