@@ -285,5 +285,6 @@ def test_others_take_nothing_of_ours_where_a_quota_leaves_them_as_much(monkeypat
 
 def test_load_is_a_fraction(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of two CPUs that were both busy for a second, under a quota of one."""
+    monkeypatch.setattr(LoadMeter, "_our_seconds", lambda _: 0.0)
     found = meter_of(monkeypatch, CPUTimes(user=0.0, idle=0.0), CPUTimes(user=1.0, idle=0.0), cpus=2).read()
     assert (found.utilisation, found.others) == (1.0, 1.0)
