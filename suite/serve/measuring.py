@@ -7,7 +7,7 @@ from functools import partial
 
 from pydantic import BaseModel
 
-from suite.errors import BadPrediction
+from suite.errors import BadPrediction, BrokenContract, UserError, shown
 from suite.probe.showing import number
 from suite.serve.asking import Asked
 from suite.serve.model import Examples
@@ -17,7 +17,8 @@ from suite.serve.scenarios import Ask, Load, load
 
 
 class Measured(BaseModel, frozen=True):
-    """The results. `quality` is of the served answers, None if they cannot be scored; `trained` is what the run logged.
+    """The results. `quality` is of the served answers, None if they cannot be scored, which `unscored` says why;
+    `trained` is what the run logged.
 
     `highest` is the highest rate that kept the `bound` on the latency in the scenario `server`, `too_high` the lowest
     that did not; each is None if none was found, as when requests failed. All three are None if none was searched for.
@@ -27,6 +28,7 @@ class Measured(BaseModel, frozen=True):
     metric: str
     trained: float | None
     quality: float | None
+    unscored: str | None = None
     loads: list[Load]
     bound: float | None = None
     highest: float | None = None
@@ -51,7 +53,7 @@ def measure(
         return stream(lambda expected: loaded(scenario, asked.submit, expected=expected), wanted.seconds)
 
     say("the quality of its answers")
-    quality = _quality(examples, patient)
+    quality, unscored = _quality(examples, patient)
     loads = [streamed(each) for each in wanted.scenarios if each.endswith("stream")]
     bound = kept = broken = None
     all_at_once = None
@@ -77,6 +79,7 @@ def measure(
         metric=benchmark.metric,
         trained=examples.trained,
         quality=quality,
+        unscored=unscored,
         loads=loads,
         bound=bound,
         highest=kept,
@@ -84,9 +87,21 @@ def measure(
     )
 
 
-def _quality(examples: Examples, patient: Ask) -> float | None:
+def _quality(examples: Examples, patient: Ask) -> tuple[float | None, str | None]:
+    """The quality of the served answers, or why they have none.
+
+    Raises BrokenContract for what an implementation may not do, and what the first request raised if all failed.
+    """
     futures = [patient(index) for index in range(examples.count)]
+    errors = [error for error in (future.exception() for future in futures) if error]
+    broken = [error for error in errors if isinstance(error, BrokenContract)]
+    if broken or len(errors) == len(futures):
+        raise (broken or errors)[0]
+    if errors:
+        first, kind = errors[0], type(errors[0]).__name__
+        why = shown(str(first) if isinstance(first, UserError) else f"{kind}: {first}")
+        return None, f"{len(errors):,} of {len(futures):,} requests failed, the first with {why}"
     try:
-        return examples.quality([future.result() for future in futures])
-    except BadPrediction:
-        return None
+        return examples.quality([future.result() for future in futures]), None
+    except BadPrediction as error:
+        return None, shown(str(error))

@@ -12,11 +12,11 @@ import numpy as np
 
 from suite.config.models import System
 from suite.config.plan import Plan
-from suite.errors import UserError
+from suite.errors import BrokenContract, UserError
 from suite.harness import contract
 from suite.harness.contestant import OwnImplementation, trainer
 from suite.harness.contract import Checked
-from suite.harness.implementation import Device, check_precision, load_implementation
+from suite.harness.implementation import Device, Implementation, check_precision, load_implementation
 from suite.harness.seeds import evaluation_seed
 from suite.record import evidence, states
 from suite.record.mllog import read
@@ -105,7 +105,8 @@ class Model:
         joined = {name: np.concatenate([each[name] for each in filled]) for name in self.examples.first}
         predictions = self.made.predict({**self._others, **joined})
         if len(predictions) != size:
-            raise ValueError(f"{len(predictions)} answers to {size} requests")
+            found = f"predict of {self.made.name} returned {len(predictions)} predictions for {size} examples"
+            raise BrokenContract(found, Implementation.predict)
         return [self.examples.requests.numbered(each, 0) for each in predictions[: len(requests)]]
 
     def warm_up(self) -> None:

@@ -69,7 +69,8 @@ def chart(found: Measured) -> Chart | None:
 def quality(found: Measured) -> str:
     """The quality of the served answers beside that of the run."""
     served, trained = ("not known" if each is None else f"{each:.4g}" for each in (found.quality, found.trained))
-    return f"{found.metric} of the served answers {served}; the run logged {trained}"
+    why = f" ({found.unscored})" if found.unscored else ""
+    return f"{found.metric} of the served answers {served}{why}; the run logged {trained}"
 
 
 def verdict(load: Load) -> str:

@@ -64,7 +64,7 @@ def app(examples: Examples, batcher: Batcher) -> Starlette:
         except (ClientDisconnect, asyncio.CancelledError):  # the latter where the server ends
             return Response()  # to nobody
         except UserError as error:
-            return JSONResponse({"error": str(error)}, 400)
+            return JSONResponse({"error": str(error)}, 500 if future else 400)
         except Overloaded as error:
             return JSONResponse({"error": f"{error}: try again later"}, 503, {"Retry-After": str(_RETRY_S)})
         except Exception as error:  # whatever a task raises for arrays that are no example, else the model

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import signal
 import socket
 import threading
@@ -13,7 +14,7 @@ import pytest
 import requests
 
 from suite import config
-from suite.errors import UserError
+from suite.errors import BrokenContract, UserError
 from suite.harness import contract
 from suite.harness.contestant import read
 from suite.harness.seeds import evaluation_seed
@@ -21,7 +22,7 @@ from suite.measure.noise import Environment
 from suite.probe.showing import number
 from suite.record import evidence, mllog
 from suite.serve.__main__ import main, place
-from suite.serve.model import examples
+from suite.serve.model import Model, examples
 from suite.serve.options import parse
 from suite.serve.web import MAX_BYTES, Client
 from suite.store.task import load_task
@@ -125,6 +126,56 @@ def test_a_load_that_failed_is_exit_code_1(trained, capsys, monkeypatch):
     assert main([str(trained), f"implementation={OURS}", *words]) == 1
     (load,) = json.loads(capsys.readouterr().out)["loads"]
     assert (load["scenario"], load["failed"]) == ("multi-stream", 1)
+
+
+@pytest.fixture
+def failing(trained, monkeypatch):
+    """Lets the model raise an error for each batch with one certain image, or if None return too few predictions."""
+    image, build = examples(trained, read(OURS, None), None).data["test_images"][7], contract.build
+
+    def fail(error: BaseException | None) -> None:
+        def building(*given):
+            made = build(*given)
+            predict = made.inner.predict
+
+            def predicting(data):
+                if not any(np.array_equal(each, image) for each in data["test_images"]):
+                    return predict(data)
+                if error is None:
+                    return predict(data)[1:]
+                raise error
+
+            made.inner.predict = predicting
+            return made
+
+        monkeypatch.setattr(contract, "build", building)
+
+    monkeypatch.setattr(Model, "warm_up", lambda model: None)
+    return fail
+
+
+@pytest.mark.parametrize("error", [ValueError("no <such> digit"), MemoryError(), FileNotFoundError("lost")])
+def test_an_example_that_cannot_be_answered_leaves_the_quality_unknown_and_the_loads_are_put_on(
+    trained, capsys, failing, error
+):
+    failing(error)
+    assert main([str(trained), f"implementation={OURS}", "scenario=offline", "seconds=0.1", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["quality"] is None
+    assert re.fullmatch(r"1 of [\d,]+ requests failed, the first with .*", found["unscored"])
+    assert str(error) in found["unscored"]
+    (load,) = found["loads"]
+    assert load["failed"] >= 1
+    assert load["problems"] == [f"{load['failed']} of its samples failed"]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(SystemExit(0), "called sys.exit"), (None, "returned 0 predictions for 1 examples")]
+)
+def test_an_example_for_which_the_contract_is_broken_ends_it_in_a_line(trained, failing, error, said):
+    failing(error)
+    with pytest.raises(BrokenContract, match=said):
+        main([str(trained), f"implementation={OURS}", "scenario=offline", "seconds=0.1"])
 
 
 def test_the_highest_rate_lies_between_one_that_keeps_the_bound_and_one_that_does_not(trained, capsys, tmp_path):

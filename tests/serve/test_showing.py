@@ -28,7 +28,7 @@ def at(rate: float, latency: float | None) -> Load:
 )
 def test_the_latency_is_drawn_against_the_rate_where_two_were_answered(loads, highest, drawn):
     found = Measured(
-        benchmark="<b>task</b>", metric="accuracy", trained=0.9, quality=None,
+        benchmark="<b>task</b>", metric="accuracy", trained=0.9, quality=None, unscored="a <b>reason</b>",
         loads=loads, bound=0.1, highest=highest, too_high=900 if highest else 500,
     )  # fmt: skip
     text = page(found, ["told <i>"])
@@ -36,6 +36,7 @@ def test_the_latency_is_drawn_against_the_rate_where_two_were_answered(loads, hi
     assert "<script src" not in text
     assert "<b>" not in text
     assert "<i>" not in text
+    assert "not known (a &lt;b&gt;reason" in text
     assert ("queries a second" in text) == drawn
     assert ("500/s keeps 100 ms" if highest else "no rate keeps 100 ms") in text
 

@@ -12,21 +12,22 @@ import psutil
 import pytest
 import uvicorn
 
-from suite.errors import UserError
+from suite.errors import BrokenContract, UserError
 from suite.serve.batching import Batcher
 from suite.serve.options import parse
 from suite.serve.web import Client, app, bound, here
+from suite.store.task import Task
 
 ADDRESSES = Path("/proc/net/if_inet6")
 IMAGE = {"test_images": np.zeros((1, 8, 8, 1), np.uint8)}
 
 
 @pytest.fixture
-def failing():
+def failing(request):
     """Examples, and the address of a server of them whose model fails; where it ends nobody answers."""
 
     def answers(requests):
-        raise RuntimeError("out of memory")
+        raise request.param
 
     plan = SimpleNamespace(benchmark=SimpleNamespace(name="task/mini"))
     examples = SimpleNamespace(plan=plan, request=lambda index: IMAGE, checked=lambda asked: asked)
@@ -43,10 +44,16 @@ def failing():
     end()
 
 
-def test_a_server_whose_model_fails_is_told_from_one_that_is_gone(failing):
+@pytest.mark.parametrize(
+    ("failing", "said"),
+    [(RuntimeError("out of memory"), "RuntimeError: out of memory"), (BrokenContract("it exits", Task), "it exits")],
+    indirect=["failing"],
+    ids=["fails", "breaks its contract"],
+)
+def test_a_server_whose_model_fails_is_told_from_one_that_is_gone(failing, said):
     examples, url, end = failing
     with closing(Client(url, examples)) as client:
-        with pytest.raises(UserError, match=f"url={url} answers 500: .*RuntimeError: out of memory"):
+        with pytest.raises(UserError, match=f"url={url} answers 500: .*{said}"):
             client.submit(0).result(60)
         end()
         with pytest.raises(UserError, match=f"url={url} does not answer: "):
