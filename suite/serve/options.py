@@ -10,6 +10,8 @@ from suite.errors import UserError, one_of, positive, whole
 
 MOST_BATCH = 4096
 BATCH, QUEUE = 32, 256
+MOST_QUERIES = 10_000_000  # of a load: LoadGen makes them all before it begins, and 10 million take 3 to 6 GB
+STREAM_RATE = 1_000  # queries a second that LoadGen makes for a stream whose own rate is not known yet
 HOST = "127.0.0.1"
 SCENARIOS = ("single-stream", "multi-stream", "server", "offline")
 ALLOWED = (
@@ -44,18 +46,29 @@ def parse(given: Mapping[str, str]) -> Options:
         one_of("scenario", each, SCENARIOS)
     if "rate" in given and "server" not in scenarios:
         raise UserError(f"rate={given['rate']} is of scenario=server; {', '.join(scenarios)} ask as fast as they can")
+    rate = positive("rate", given["rate"]) if "rate" in given else None
+    seconds = positive("seconds", given.get("seconds", "10"), "seconds")
+    _refuse_too_many(max(rate or 0.0, STREAM_RATE), seconds)
     batch, queue = _together(given)
     return Options(
         scenarios=scenarios,
         latency=positive("latency", given.get("latency", "0.1"), "seconds"),
-        rate=positive("rate", given["rate"]) if "rate" in given else None,
-        seconds=positive("seconds", given.get("seconds", "10"), "seconds"),
+        rate=rate,
+        seconds=seconds,
         batch=batch,
         wait=_wait(given.get("wait", "0.002")),
         queue=queue,
         listen=_address(given["listen"]) if "listen" in given else None,
         url=given.get("url"),
     )
+
+
+def _refuse_too_many(rate: float, seconds: float) -> None:
+    if (queries := rate * seconds) > MOST_QUERIES:
+        raise UserError(
+            f"seconds={seconds:g} at {rate:,.0f} queries a second is {queries:,.0f} queries, and at most "
+            f"{MOST_QUERIES:,} fit a load: give a lower rate= or fewer seconds="
+        )
 
 
 def _together(given: Mapping[str, str]) -> tuple[int, int]:

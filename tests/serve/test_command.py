@@ -230,6 +230,8 @@ def test_a_client_that_goes_away_is_no_error(server):
         (("nowhere",), "nowhere holds no run: give the out= folder of a run"),
         (("nowhere", "scenario=servr"), "did you mean 'server'?"),
         (("nowhere", "rate=5", "scenario=offline"), "rate=5 is of scenario=server"),
+        (("nowhere", "rate=1e6", "seconds=20"), "seconds=20 at 1,000,000 queries a second is 20,000,000 queries"),
+        (("nowhere", "seconds=1e5"), "at most 10,000,000 fit a load: give a lower rate= or fewer seconds="),
         (("nowhere", "batch=0"), "batch=0 is not a whole number"),
         (("nowhere", "batch=64", "queue=20"), "batch=64 never fills: at most queue=20 requests wait"),
         (("nowhere", "latency=nan"), "latency=nan is not a number above 0, in seconds"),
