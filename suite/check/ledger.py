@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from suite.errors import BrokenContract, UserError, promised
-from suite.harness.contract import place
+from suite.store.authors import place
 
 Status = Literal["pass", "fail", "skipped"]
 Made = TypeVar("Made")

@@ -14,8 +14,9 @@ from suite.check.ledger import Broken, Ledger, Skip
 from suite.check.training import copied, differing
 from suite.config.models import Benchmark
 from suite.errors import BadPrediction, BrokenContract
-from suite.harness.contract import Checked, alike, check_json, evaluation_data, place
+from suite.harness.contract import Checked, alike, check_json, evaluation_data
 from suite.harness.implementation import Implementation
+from suite.store.authors import place
 from suite.store.task import Task, score
 
 WRONG: tuple[Any, ...] = (None, {"?": []}, [[[None]]])  # no task accepts these

@@ -6,25 +6,21 @@ Each call costs a few type checks; no array is copied.
 from __future__ import annotations
 
 import json
-import os
-import sysconfig
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from suite import config
 from suite.config.models import Benchmark
-from suite.errors import USER_ERROR, BrokenContract, UserError, complain, shown
+from suite.errors import BrokenContract, UserError, shown
 from suite.harness.implementation import Device, Implementation, ImplementationModule, TrainStats
 from suite.record.states import LONGEST_NAME
+from suite.store.authors import guarded, place
 from suite.store.task import described, is_plain
 
-_NOBODYS = (Path(__file__).parent.parent, Path(sysconfig.get_path("stdlib")))  # no author's code lies there
 _LIMIT = 2**63  # whole numbers below it fit every reader of evidence
 
 
@@ -151,42 +147,15 @@ def build(
         raise UserError(f"{benchmark.name} cannot be built with {', '.join(changed)}: {why}") from error
 
 
-def place(error: BaseException) -> str:
-    """The last file and line that `error` passed in the author's code: not the suite's, a package's or Python's.
-
-    Of a SyntaxError, the place of the mistake.
-    """
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "site-packages" not in f.filename and not _is_nobodys(Path(f.filename))]
-    frame = (own or list(frames))[-1]
-    file, line = frame.filename, frame.lineno
-    if isinstance(error, SyntaxError) and error.filename:
-        file, line = error.filename, error.lineno
-    return f"{Path(file).parent.name}/{Path(file).name}:{line}"
-
-
-def _is_nobodys(path: Path) -> bool:
-    return any(folder in path.parents for folder in _NOBODYS)
-
-
 @contextmanager
 def _called(function: Callable[..., Any], name: str) -> Iterator[None]:
-    """Guard a call of the author's `function` of the module `name`: its exit does not end the command, its OSErrors are
-    not mistaken for the suite's, and a process that it forked does not go on with the run. Raises BrokenContract if it
-    exits, Refused for an OSError.
-    """
-    what, process = f"{function.__name__} of {name}", os.getpid()
+    """`guarded`, which also tells the OSErrors of the author's code from the suite's: it raises Refused."""
     try:
-        try:
+        with guarded(function, name):
             yield
-        finally:
-            if os.getpid() != process:
-                complain(BrokenContract(f"{what} forked, and the new process came back from it", function))
-                os._exit(USER_ERROR)
-    except SystemExit as error:
-        raise BrokenContract(f"{what} called sys.exit({error.code!r:.60}) at {place(error)}", function) from error
     except OSError as error:
-        raise Refused(f"{what} raised {type(error).__name__} at {place(error)}: {error}") from error
+        found = f"{function.__name__} of {name} raised {type(error).__name__} at {place(error)}: {error}"
+        raise Refused(found) from error
 
 
 def check_json(predictions: Sequence[Any]) -> None:

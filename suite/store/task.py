@@ -14,6 +14,7 @@ import numpy as np
 from suite.config.models import Benchmark
 from suite.errors import BadPrediction, BrokenContract, UserError, one_of
 from suite.store import packages
+from suite.store.authors import guarded
 
 Arrays = dict[str, np.ndarray]
 
@@ -135,7 +136,8 @@ def check_first(benchmark: Benchmark) -> None:
 
 def prepare(benchmark: Benchmark, task: Task, folder: Path) -> Arrays:
     """The benchmark's arrays, made by the task from the files in `folder`. Raises BrokenContract for anything else."""
-    arrays: Any = task.prepare(benchmark.scale, folder)
+    with guarded(Task.prepare, benchmark.task):
+        arrays: Any = task.prepare(benchmark.scale, folder)
     _check_arrays(benchmark, arrays, Task.prepare)
     return dict(arrays)
 
@@ -154,7 +156,8 @@ def for_run(benchmark: Benchmark, task: Task, data: Mapping[str, np.ndarray], se
         return dict(data)
     if seed is None:
         raise BadPrediction(0, "nobody can tell for which evaluation arrays these are: the log's head does not say")
-    arrays: Any = task.evaluation_arrays(data, seed)
+    with guarded(Drawing.evaluation_arrays, benchmark.task):
+        arrays: Any = task.evaluation_arrays(data, seed)
     _check_arrays(benchmark, arrays, Drawing.evaluation_arrays)
     for name in arrays:
         if name in data or not name.startswith(("test_", "answer_")):
@@ -191,7 +194,8 @@ def check_sizes(benchmark: Benchmark, task: Task, arrays: Arrays) -> None:
 
 def split_sizes(benchmark: Benchmark, task: Task, arrays: Arrays) -> dict[str, int]:
     """The sizes of the splits, as the task counts them. Raises BrokenContract for anything but counts."""
-    sizes: Any = task.split_sizes(arrays)
+    with guarded(Task.split_sizes, benchmark.task):
+        sizes: Any = task.split_sizes(arrays)
     known = {"train_samples", "eval_samples"}
     counts = isinstance(sizes, dict) and all(type(each) is int for each in sizes.values())
     if not counts or not {"eval_samples"} <= sizes.keys() <= known:
@@ -204,7 +208,8 @@ def score(benchmark: Benchmark, task: Task, predictions: Sequence[Any], data: Ma
 
     Raises BadPrediction for predictions that cannot be scored, BrokenContract for metrics that are not as promised.
     """
-    metrics: Any = task.score(predictions, data)
+    with guarded(Task.score, benchmark.task):
+        metrics: Any = task.score(predictions, data)
     if not isinstance(metrics, dict):
         raise BrokenContract(f"score of {benchmark.task} returned {described(metrics)}", Task.score)
     for name, value in metrics.items():

@@ -10,7 +10,6 @@ from tests.eighth_task.mistakes import (
     drifting,
     forget,
     from_the_second_on,
-    leaving,
     lenient,
     numeric,
     of_any_kind,
@@ -211,10 +210,5 @@ NOT_KEPT = {
         having(TASK, score=lambda true: lambda *given: {**true(*given), "recall": 0.5}),
         "score is finite or nan, within METRICS, the same each time",
         "score returned 'recall', which METRICS does not name",
-    ),
-    "prepare ends the process": (
-        having(TASK, prepare=leaving),
-        "prepare returns the benchmark's arrays",
-        "SystemExit at ",
     ),
 }

@@ -124,6 +124,13 @@ TOLD = {
         method("predict", lambda true: lambda self, data: true(self, data) and data["answer_sides"].tolist()),
         "'answer_sides' is asked for, which predict is not given. The contract: predict(data): One JSON value",
     ),
+    **{
+        f"an exit of {name}": (
+            having(TASK, **{name: lambda _: lambda *given: sys.exit(0)}),
+            f"{name} of parity called sys.exit(0) at eighth_task/told.py:",
+        )
+        for name in ("prepare", "split_sizes", "score", "evaluation_arrays")
+    },
     "an exit of build": (
         having(IMPLEMENTATION, build=lambda _: lambda hyperparameters, data, seed, device: sys.exit()),
         "build of reference_impls.parity.numpy called sys.exit(None) at eighth_task/told.py:",

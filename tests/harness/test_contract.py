@@ -8,6 +8,7 @@ from suite import config
 from suite.errors import UserError
 from suite.harness import contract
 from suite.harness.implementation import Device
+from suite.store.authors import place
 
 
 @pytest.mark.parametrize(("addresses", "raised"), [((), UserError), (("here:1", "there:1"), RuntimeError)])
@@ -25,4 +26,4 @@ def test_a_changed_hyperparameter_is_not_blamed_for_workers_that_cannot_reach_ea
 def test_a_syntax_error_lies_in_the_file_that_has_it():
     with pytest.raises(SyntaxError) as raised:
         compile("x = (", "/home/me/tasks/mine/__init__.py", "exec")
-    assert contract.place(raised.value) == "mine/__init__.py:1"
+    assert place(raised.value) == "mine/__init__.py:1"
