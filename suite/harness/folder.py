@@ -29,8 +29,10 @@ def used(out: Path, resume: str) -> str | None:
     """Why no run can begin in `out`; None if it is new or holds only what a command left before its run began.
 
     `resume` holds the options that resume a run there. Within another run's evidence, or named as one of several runs,
-    it would count as a part of another result.
+    it would count as a part of another result; with a dash before its name no printed command would reach it.
     """
+    if str(out).startswith("-"):
+        return f"out={out} begins with a dash, so that other commands take it for an option: choose another out="
     try:
         if around := next(filter(_evidence, out.absolute().parents), None):
             return f"out={out} lies within {around}, the evidence of another command: choose another out="

@@ -51,6 +51,12 @@ def test_refuses_the_name_of_one_of_several_runs(tmp_path):
     assert not (tmp_path / "mine").exists()
 
 
+@pytest.mark.parametrize("out", ["-o", "./-o/a"])
+def test_refuses_a_name_that_other_commands_take_for_an_option(tmp_path, out):
+    assert "begins with a dash, so that other commands take it" in refused(tmp_path, *RUN, f"out={out}")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     "late",
     [
