@@ -203,7 +203,14 @@ def truth(name: str, text: str) -> bool:
 
 def complain(error: Exception) -> None:
     """Print the one line that a user reads of an error, on standard error."""
-    print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
+    warn(f"error: {printable(' '.join(str(error).split()))}\n")
+
+
+def warn(text: str) -> None:
+    """Write to standard error, if it can be written: the disk may be full, or the terminal gone."""
+    with suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def command(main: Callable[[list[str]], int]) -> None:
@@ -247,11 +254,13 @@ def _allow_files() -> None:
 
 def _complete() -> None:
     """Provide what libraries take for granted, if the process started without: open standard files, a user's name."""
-    for descriptor in range(3):
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
         except OSError:  # else the first file that is opened would take its place, and receive what is printed
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            mode = "w" if descriptor else "r"
+            setattr(sys, name, os.fdopen(descriptor, mode, errors="backslashreplace", closefd=False))
     try:
         getpass.getuser()
     except (OSError, KeyError):  # in a container that runs as a number without a name

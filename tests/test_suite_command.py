@@ -4,6 +4,7 @@ import getpass
 import io
 import os
 import resource
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -16,6 +17,23 @@ from suite.errors import OPEN_FILES, UserError, command
 from tests.command import ENVIRONMENT, PROJECT
 
 ENTRIES = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["scripts"]
+
+
+@pytest.mark.parametrize("streams", ["2>/dev/full", "2>&-", "<&- >&- 2>&-"])
+def test_a_mistake_that_cannot_be_printed_keeps_its_exit_code_and_every_stream_is_one(streams):
+    code = """
+import sys
+from suite.errors import UserError, command
+
+def mistaken(argv):
+    print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty())
+    raise UserError("ä")
+
+command(mistaken)
+"""
+    call = shlex.join([sys.executable, "-c", code])
+    done = subprocess.run(["sh", "-c", f"exec {call} {streams}"], env={**ENVIRONMENT, "LC_ALL": "C"}, timeout=60)
+    assert done.returncode == 2
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
@@ -156,5 +157,6 @@ def _own(path: str, framework: str, files: Mapping[str, str]) -> OwnImplementati
 
 def _end(code: int) -> NoReturn:
     """End the process, whatever its main thread waits for."""
-    sys.stderr.flush()
+    with suppress(OSError):
+        sys.stderr.flush()
     os._exit(code)

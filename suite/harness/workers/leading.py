@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from suite.config.plan import Plan
-from suite.errors import LOST, Stopped, UserError, WorkerLost, complain
+from suite.errors import LOST, Stopped, UserError, WorkerLost, complain, warn
 from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_JOIN_S, Channel, at, listen, packed, reserved_port
 from suite.harness.workers.place import PORT, Place
 from suite.harness.workers.sameness import difference, told
@@ -56,7 +56,7 @@ class Follower:
 
     def _failed(self, message: dict[str, Any]) -> None:
         if not self._followers.wait_lost(_SETTLE_S):
-            sys.stderr.write(message["traceback"])
+            warn(message["traceback"])
             self._lost(message["why"])
 
 
@@ -238,7 +238,7 @@ class Followers:
     def _abort(self) -> None:
         if self.needed and not self._closing.is_set():
             if sys.stderr.isatty():
-                sys.stderr.write("\x1b[?25h\n")  # the cursor that the live line hides
+                warn("\x1b[?25h\n")  # the cursor that the live line hides
             complain(WorkerLost(f"{self._fault}{self.advice}"))
             self._release()
             os._exit(LOST)
