@@ -22,6 +22,7 @@ from packaging.utils import canonicalize_name
 
 from suite.config.models import Framework
 from suite.errors import UserError
+from suite.store.authors import place
 
 DISTRIBUTION = "time-to-accuracy"  # what the suite is installed as
 
@@ -59,7 +60,7 @@ def require(task: str, framework: Framework | None = None) -> None:
 
 
 def imported(name: str, task: str, framework: Framework | None = None) -> ModuleType:
-    """Import the suite's own module of this name. Raises UserError if it needs a package that is missing.
+    """Import the suite's own module of this name. Raises UserError if it needs a package that is missing, or exits.
 
     `require` does not know packages that were added to an extra after the suite was installed.
     """
@@ -72,6 +73,8 @@ def imported(name: str, task: str, framework: Framework | None = None) -> Module
             f"{task} needs {error.name}, and pyproject.toml may have changed since the suite was installed: "
             f"{_install(framework, task)} once more"
         ) from None
+    except SystemExit as error:
+        raise UserError(f"{name} called sys.exit({error.code!r:.60}) at {place(error)} when it was imported") from error
 
 
 def without_compiler(framework: Framework) -> str | None:

@@ -79,6 +79,13 @@ def test_a_package_that_an_extra_names_only_since_the_suite_was_installed_is_one
         load_implementation("translation", TORCH)
 
 
+def test_a_module_that_exits_when_it_is_imported_does_not_end_the_command(tmp_path, monkeypatch):
+    (tmp_path / "leaving.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match=r"^leaving called sys.exit\(0\) at .*/leaving.py:2 when it was imported$"):
+        packages.imported("leaving", "leaving")
+
+
 def test_a_missing_framework_is_named_before_the_task_s_packages(site):
     distributions.install(site, "time-to-accuracy", torch=["a-torch", "a-vision"], translation=["a-bleu"])
     assert packages.missing("translation", TORCH) == ["a-torch", "a-vision", "a-bleu"]
