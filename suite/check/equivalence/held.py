@@ -64,11 +64,17 @@ def _row(ledger: Ledger, trial: Trial) -> Row:
     promise = f"{trial.precision}: {trial.trial}"
     if trial.found is None or trial.bound is None:
         return Row(ledger.benchmark, ledger.framework, promise, "skipped", trial.remark)
-    told = f"{trial.found:.2g} of at most {trial.bound:.2g}"
+    told = _apart(trial.found, trial.bound)
     if trial.holds:
         return Row(ledger.benchmark, ledger.framework, f"{promise}: {told}", "pass")
     said = "; ".join(filter(None, (told, trial.where, trial.remark)))
     return Row(ledger.benchmark, ledger.framework, promise, "fail", said, _RULE, _MEND)
+
+
+def _apart(found: float, bound: float) -> str:
+    """Both in the fewest digits that tell them apart, two at least."""
+    digits = next((each for each in range(2, 18) if f"{found:.{each}g}" != f"{bound:.{each}g}"), 2)
+    return f"{found:.{digits}g} of at most {bound:.{digits}g}"
 
 
 def places(folder: Path) -> list[Path]:

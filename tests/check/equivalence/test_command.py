@@ -164,10 +164,11 @@ def test_one_that_says_that_its_draws_are_its_own_is_held_to_distributions(writt
     assert not any(trial.trial.startswith("a step from") for trial in made.trials)
 
 
-def test_a_learning_rate_that_is_off_is_found(written, tmp_path, capsys):
-    assert main([*written(1.05), "--json"]) == 1
+@pytest.mark.parametrize(("factor", "found"), [(1.05, "0.05"), (1.0101, "0.0101")])
+def test_a_learning_rate_that_is_off_is_found(factor, found, written, tmp_path, capsys):
+    assert main([*written(factor), "--json"]) == 1
     broken = [row for row in json.loads(capsys.readouterr().out) if row["status"] == "fail"]
     (step,) = [row for row in broken if row["promise"] == "fp32: a step from the trained state"]
-    assert "0.05 of at most 0.01; weights" in step["found"]
+    assert f"{found} of at most 0.01; weights" in step["found"]
     made = Equivalence.model_validate_json((tmp_path / "runs" / "run_1" / FILE).read_text())
     assert not equivalent(made.comparisons[0])
