@@ -62,6 +62,20 @@ def test_a_gradient_that_nobody_uses_is_no_brick():
     }
 
 
+def test_an_operation_whose_tensor_no_brick_can_hold_is_left_out():
+    """Here one of nine axes, as the gradient of Keras' UpSampling2D makes."""
+    import tensorflow as tf
+
+    from suite.bricks.frameworks.tensorflow_recording import Recorder
+
+    recorder = Recorder()
+    with recorder.told():
+        many = tf.identity(tf.reshape(tf.ones((4, 8)), (2, 2, 2, 2, 2, 1, 1, 1, 1)))
+        tf.nn.relu(tf.reduce_sum(many, (0, 1, 2)))
+    assert [called.call.op for called in recorder.recorded.calls] == ["Fill", "Relu"]
+    assert recorder.recorded.left_out == {"Reshape": 1, "Identity": 1, "Sum": 1}
+
+
 def test_the_gradient_of_a_pooling_stands_behind_it():
     """As in a model: else TensorFlow takes an operation of its own, which is not oneDNN's."""
     import tensorflow as tf

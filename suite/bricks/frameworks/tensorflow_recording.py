@@ -48,34 +48,18 @@ class Recorder:
     def __call__(
         self, kind: str, inputs: Sequence[Any], attributes: Any, outputs: Sequence[Any], name: Any, graph: Any
     ) -> None:
-        """Record one operation."""
+        """Record one operation, or that it is left out."""
         if kind in NOTHING or graph is not None:
             return
         if outputs and all(_is_small(each) for each in outputs):
             self._uses(inputs)
             return
-        if kind == READ:
-            place = -inputs[0]._id  # a variable's value has one number, however often it is read
-            self.numbers[outputs[0]._id] = self.numbers.setdefault(place, self._number(outputs[0]))
-            return
-        if kind in ALIASES:
-            self.numbers[outputs[0]._id] = self._number(inputs[0])
-            if inputs[0]._id in self.made:
-                self.made.add(outputs[0]._id)
-            return
         try:
-            call = self._call(kind, inputs, attributes) if kind in FUNCTIONS else None
+            self._take(kind, inputs, attributes, outputs)
         except ValueError:
-            call = None
-        self.made |= {each._id for each in outputs}
-        if call is None:
+            self.made |= {each._id for each in outputs}
             self._uses(inputs)
             self.recorded.left_out[kind] += 1
-            return
-        made = tuple(self._number(each, anew=True) for each in outputs)
-        if self.backward:
-            self.backward_places.add(len(self.recorded.calls))
-        self.recorded.calls.append(Called(call, made, gradient=False))
 
     @contextmanager
     def told(self) -> Iterator[None]:
@@ -98,11 +82,30 @@ class Recorder:
                 used.update(used_by(called.call))
         self.recorded.calls = kept[::-1]
 
+    def _take(self, kind: str, inputs: Sequence[Any], attributes: Any, outputs: Sequence[Any]) -> None:
+        """Record one operation. Raises ValueError if a brick cannot hold it."""
+        if kind == READ:
+            place = -inputs[0]._id  # a variable's value has one number, however often it is read
+            self.numbers[outputs[0]._id] = self.numbers.setdefault(place, self._number(outputs[0]))
+        elif kind in ALIASES:
+            self.numbers[outputs[0]._id] = self._number(inputs[0])
+            if inputs[0]._id in self.made:
+                self.made.add(outputs[0]._id)
+        else:
+            call = self._call(kind, inputs, attributes)
+            self.made |= {each._id for each in outputs}
+            made = tuple(self._number(each, anew=True) for each in outputs)
+            if self.backward:
+                self.backward_places.add(len(self.recorded.calls))
+            self.recorded.calls.append(Called(call, made, gradient=False))
+
     def _uses(self, inputs: Sequence[Any]) -> None:
         self.used |= {self.numbers[each._id] for each in inputs if each._id in self.numbers}
 
     def _call(self, kind: str, inputs: Sequence[Any], attributes: Sequence[Any]) -> Call:
         """The operation as a brick's call. Raises ValueError if a brick cannot hold it."""
+        if kind not in FUNCTIONS:
+            raise ValueError(f"{kind} is not in the table")
         many = sum(is_list for _, is_list in inputs_of(kind))
         rest, listed = [self._input(each) for each in inputs], list[Any]()
         if many > 1:
