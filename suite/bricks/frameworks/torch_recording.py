@@ -37,7 +37,7 @@ COPIES = 4  # of a model's weights that a step needs room for: weights, gradient
 ASKED = DataDependentOutputException, DynamicOutputShapeException  # raised if code asks fake tensors for values
 
 
-class Unencodable(Exception):
+class Unencodable(ValueError):
     """An argument that no brick can hold."""
 
 
@@ -56,7 +56,7 @@ class Recorder(TorchFunctionMode):
         try:
             given: tuple[Any, ...] | None = tuple(self.encoded(each) for each in args)
             named = {key: self.encoded(value) for key, value in kwargs.items() if value is not None}
-        except Unencodable:
+        except ValueError:
             given, named = None, {}
         result = func(*args, **kwargs)
         made = list(tensors(result))
@@ -73,7 +73,7 @@ class Recorder(TorchFunctionMode):
         try:
             call = Call(op=name, arguments=given, keywords=named) if name and given is not None else None
             numbers = tuple(self._number(each, anew=True) for each in made)
-        except (ValueError, Unencodable):
+        except ValueError:
             call = None
         if call is None:
             self.recorded.left_out[resolve_name(func) or getattr(func, "__name__", "a function without a name")] += 1
@@ -114,8 +114,9 @@ class Recorder(TorchFunctionMode):
     def _number(self, tensor: torch.Tensor, anew: bool = False) -> int:
         known = self.recorded.tensors
         if anew or tensor not in self.numbers:
+            described = _described(tensor, tensor in self.made)
             self.numbers[tensor] = len(known)
-            known.append(_described(tensor, tensor in self.made))
+            known.append(described)
         number = int(self.numbers[tensor])
         with torch._C.DisableTorchFunction():
             if tensor.requires_grad and tensor.is_floating_point() and not known[number].gradient:
