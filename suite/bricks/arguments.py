@@ -10,11 +10,12 @@ MOST_CALLS, MOST_TENSORS = 10, 20_000  # of a brick
 MOST_NUMBERED = 1 << 24  # tensors of a step, before it becomes bricks
 DEEPEST, LONGEST_LIST, LONGEST_TEXT, LARGEST = 4, 20_000, 100, 1 << 63
 FLOATS = ("float32", "float16", "bfloat16", "float64")
-Dtype = Literal["float32", "float16", "bfloat16", "float64", "bool", "uint8", "int8", "int16", "int32", "int64"]
+Dtype = Literal[
+    "float32", "float16", "bfloat16", "float64", "bool", "uint8", "int8", "int16", "int32", "int64", "uint64"
+]  # fmt: skip
 DTYPES = get_args(Dtype)
-WIDTHS = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2} | dict.fromkeys(
-    ("bool", "uint8", "int8"), 1
-)  # bytes
+WIDTHS = dict.fromkeys(("float64", "int64", "uint64"), 8) | dict.fromkeys(("float32", "int32"), 4)
+WIDTHS |= dict.fromkeys(("float16", "bfloat16", "int16"), 2) | dict.fromkeys(("bool", "uint8", "int8"), 1)  # bytes
 REFERENCES = ("tensor", "output", "dtype", "slice", "layout", "number", "device", "ellipsis")
 
 

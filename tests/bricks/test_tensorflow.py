@@ -76,6 +76,23 @@ def test_an_operation_whose_tensor_no_brick_can_hold_is_left_out():
     assert recorder.recorded.left_out == {"Reshape": 1, "Identity": 1, "Sum": 1}
 
 
+def test_draws_are_bricks_which_no_seed_makes_others():
+    import tensorflow as tf
+
+    from suite.bricks.frameworks.tensorflow import runner
+    from suite.bricks.frameworks.tensorflow_recording import Recorder
+
+    recorder, bricks = Recorder(), Bricks(1)
+    with recorder.told():
+        for seed in ((1, 2), (3, 4)):
+            tf.random.stateless_uniform((8, 8), seed)
+    assert bricks.add(made.CONDITIONS, [recorder.recorded]).left_out == {}
+    kinds = [call.op for brick in bricks.made for call in brick.calls]
+    assert kinds == ["StatelessRandomGetKeyCounter", "StatelessRandomUniformV2", "Sub", "Mul", "AddV2"]
+    for brick in bricks.made:
+        assert runner(brick, Device("cpu", "fp32"), "train", 1 << 20).run() > 0
+
+
 def test_the_gradient_of_a_pooling_stands_behind_it():
     """As in a model: else TensorFlow takes an operation of its own, which is not oneDNN's."""
     import tensorflow as tf

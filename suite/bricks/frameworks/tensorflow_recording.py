@@ -31,6 +31,7 @@ READ = "ReadVariableOp"
 ALIASES = ("Identity", "StopGradient", "PreventGradient", "EnsureShape", "Snapshot")
 TIMED = 3  # steps whose `between` is timed
 SMALL = 64  # integers that are taken for a shape or indices, and so for values of a brick
+KEYS = "StatelessRandomGetKeyCounter"  # whose seed is no value of a brick: any takes as long
 NOTHING = "VarIsInitializedOp", "NoOp", "Assert"
 
 
@@ -107,7 +108,7 @@ class Recorder:
         if kind not in FUNCTIONS:
             raise ValueError(f"{kind} is not in the table")
         many = sum(is_list for _, is_list in inputs_of(kind))
-        rest, listed = [self._input(each) for each in inputs], list[Any]()
+        rest, listed = [self._seed() if kind == KEYS else self._input(each) for each in inputs], list[Any]()
         if many > 1:
             raise ValueError("two lists of tensors")
         length = len(rest) - len(inputs_of(kind)) + 1
@@ -121,6 +122,11 @@ class Recorder:
         if tensor.dtype != tf.resource and _is_small(tensor):
             return [{"dtype": tensor.dtype.name}, tensor.numpy().tolist()]
         return {"tensor": self._number(tensor)}
+
+    def _seed(self) -> Any:
+        """A tensor that stands for a seed: of a value TensorFlow would compute the keys beforehand."""
+        self.recorded.tensors.append(Tensor(shape=(2,), dtype="int32", fresh=True))
+        return {"tensor": len(self.recorded.tensors) - 1}
 
     def _number(self, tensor: Any, anew: bool = False) -> int:
         if anew or tensor._id not in self.numbers:

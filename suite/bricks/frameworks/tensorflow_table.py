@@ -23,10 +23,10 @@ ReluGrad Reshape ResizeBilinear ResizeBilinearGrad ResizeNearestNeighbor ResizeN
 ResourceApplyGradientDescent ResourceApplyKerasMomentum ResourceApplyMomentum ReverseV2 Roll Round Rsqrt RsqrtGrad
 ScatterNd Select SelectV2 Selu SeluGrad Sigmoid SigmoidGrad Sign Sin Slice Softmax SoftmaxCrossEntropyWithLogits
 Softplus SoftplusGrad Softsign SpaceToDepth SparseSoftmaxCrossEntropyWithLogits Split SplitV Sqrt SqrtGrad Square
-SquaredDifference Squeeze StatelessRandomNormalV2 StatelessRandomUniformV2 StatelessRandomUniformFullIntV2
-StatelessRandomUniformIntV2 StatelessTruncatedNormalV2 StridedSlice StridedSliceGrad Sub Sum Tan Tanh TanhGrad
-TensorScatterAdd TensorScatterUpdate Tile TopKV2 Transpose TruncatedNormal Unpack UnsortedSegmentSum Where Xdivy
-ZerosLike
+SquaredDifference Squeeze StatelessRandomGetKeyCounter StatelessRandomNormalV2 StatelessRandomUniformV2
+StatelessRandomUniformFullIntV2 StatelessRandomUniformIntV2 StatelessTruncatedNormalV2 StridedSlice StridedSliceGrad Sub
+Sum Tan Tanh TanhGrad TensorScatterAdd TensorScatterUpdate Tile TopKV2 Transpose TruncatedNormal Unpack
+UnsortedSegmentSum Where Xdivy ZerosLike
 """
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     kind: getattr(tf.raw_ops, kind) for kind in KINDS.split() if hasattr(tf.raw_ops, kind)

@@ -219,7 +219,7 @@ def _described(tensor: torch.Tensor, fresh: bool) -> Tensor:
     strides = None if tensor.is_contiguous() or 0 in tensor.stride() else tuple(tensor.stride())
     whole = dtype not in arguments.FLOATS and dtype != "bool" and tensor.numel() > 0
     with torch._C.DisableTorchFunction():
-        below = int(tensor.max()) + 1 if whole and not isinstance(tensor, FakeTensor) else 1
+        below = int(tensor.long().max()) + 1 if whole and not isinstance(tensor, FakeTensor) else 1
         gradient = tensor.requires_grad and tensor.is_floating_point()
     told: dict[str, Any] = {"shape": shape, "dtype": dtype, "fresh": fresh, "gradient": gradient}
     try:
