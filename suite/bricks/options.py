@@ -150,9 +150,12 @@ def _of_file(text: str, given: Mapping[str, str], values: Mapping[str, Any], her
     def network() -> Any:
         try:
             module: Any = loading.load(path.stem, path.parent, files, path.name)
-            return module.build()
+            made = module.build()
         except (Exception, SystemExit) as error:  # the author's code may raise anything
             raise UserError(f"{where}: build() gave {type(error).__name__}: {error}") from error
+        if not callable(made):
+            raise UserError(f"{where}: build() gave {type(made).__name__}, and not a torch.nn.Module or keras.Model")
+        return made
 
     return Source(Subject(Conditions(model=path.stem, framework=framework, **values), here, 1.0), network)
 

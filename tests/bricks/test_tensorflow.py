@@ -1,6 +1,7 @@
 """TensorFlow's models as bricks."""
 
 import json
+import re
 from collections import Counter
 from functools import partial
 from types import SimpleNamespace
@@ -239,10 +240,23 @@ def test_a_model_that_gives_no_logits_does_not_train(tmp_path):
         main(["make", f"models={own}", "size=16", "mode=train", f"out={tmp_path / 'bricks.json'}"])
 
 
-def test_a_model_of_something_else_than_a_picture_is_refused(tmp_path):
-    text = "import keras\n\n\ndef build():\n    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])\n"
-    own = made.own(tmp_path, text)
-    with pytest.raises(UserError, match=r"takes one of \[batch, height, width, channels\], and this one \(None, 4\)"):
+@pytest.mark.parametrize("shape", [(4,), (None, None, None)])
+def test_a_model_of_something_else_than_a_picture_is_refused(shape, tmp_path):
+    text = f"import keras\n\n\ndef build():\n    return keras.Sequential([keras.Input({shape}), keras.layers.ReLU()])\n"
+    own, said = made.own(tmp_path, text), re.escape(f"[batch, height, width, channels], and this one {(None, *shape)}")
+    with pytest.raises(UserError, match=f"takes one of {said}"):
+        main(["make", f"models={own}", f"out={tmp_path / 'bricks.json'}"])
+
+
+def test_a_model_may_give_one_number_a_picture(tmp_path):
+    own = made.own(tmp_path, SUBCLASS.replace('{"classes": self.head(', "keras.ops.max(").replace("))}", "), 1)"))
+    assert main(["make", f"models={own}", "size=16", f"out={tmp_path / 'bricks.json'}"]) == 0
+
+
+@pytest.mark.parametrize("imported", ["keras", "torch"])
+def test_what_is_no_model_is_refused(imported, tmp_path):
+    own = made.own(tmp_path, f"import {imported}\n\n\ndef build():\n    return []\n")
+    with pytest.raises(UserError, match=r"net\.py: build\(\) gave list, and not a torch\.nn\.Module or keras\.Model"):
         main(["make", f"models={own}", f"out={tmp_path / 'bricks.json'}"])
 
 

@@ -60,7 +60,7 @@ class Model:
 
     def infer(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """One forward pass."""
-        return tf.nest.flatten(self.network(images, training=False))[0][0, 0]
+        return tf.reshape(tf.nest.flatten(self.network(images, training=False))[0], [-1])[0]
 
 
 def picture(network: Any) -> tuple[int | None, int | None, int]:
@@ -72,7 +72,7 @@ def picture(network: Any) -> tuple[int | None, int | None, int]:
         shape = network.input_shape
     except (AttributeError, ValueError):  # a subclass, or layers in sequence that nobody has called
         return None, None, 3
-    if not (isinstance(shape, tuple) and len(shape) == 4):
+    if not (isinstance(shape, tuple) and len(shape) == 4 and shape[3]):
         raise UserError(f"a model of pictures takes one of [batch, height, width, channels], and this one {shape}")
     return shape[1:]
 
