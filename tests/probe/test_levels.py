@@ -211,6 +211,33 @@ def test_what_is_written_in_place_is_moved():
     assert moved.items() >= told.items()
 
 
+class Parts:
+    """Operators that take or change a part of a tensor, or one that is expanded."""
+
+    samples = 1
+
+    def __init__(self) -> None:
+        self.square, self.row, self.places = torch.zeros(1000, 1000), torch.zeros(1, 1000), torch.tensor([1, 2])
+        self.nothing, self.targets = torch.tensor(0.0), torch.zeros(1000, dtype=torch.long)
+
+    def ready(self, steps: int) -> None:
+        """Nothing is to be done before."""
+
+    def run(self, steps: int) -> None:
+        self.row.expand(1000, 1000) + self.square
+        self.square[:, self.places] = self.nothing
+        torch.nn.functional.nll_loss(self.square, self.targets)
+
+
+def test_of_a_part_only_the_part_is_moved():
+    """Two columns are read and written, by two indices of 8 bytes and from one number."""
+    watched = instruments.load("torch").watch(Parts, Device("cpu", "fp32"))
+    moved = {each.operator.removeprefix("aten."): each.bytes for each in watched.trace(1).calls}
+    assert moved["add"] == 8_004_000
+    assert moved["index_put_"] == 2 * 8000 + 2 * 8 + 4
+    assert moved["nll_loss_forward"] == 4000 + 8000 + 2 * 4
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("level", ["layers", pytest.param("operators", marks=pytest.mark.soak)])

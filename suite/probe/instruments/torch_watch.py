@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
+from math import prod
 from typing import Any
 from unittest import mock
 
@@ -25,9 +26,11 @@ from suite.probe.workload import Workload
 
 UNMOVED = re.compile("_unsafe_view|(new_)?empty(_.*)?")  # names of operators that make no numbers
 # Operators in WRITTEN read nothing of the first tensors that they are given, those in PICKED as much of the first as
-# they make; those in PUT change as many numbers of the first as the largest of the others has
+# they make, those in LOSS a number for each target; those in PUT change as many numbers of the first as the largest of
+# the others has, or as index_put_ addresses
 WRITTEN = re.compile(r"new_.*|.*_like|(_foreach_)?(copy|zero|fill|uniform|normal|bernoulli|exponential|random)_")
 PICKED = re.compile("embedding|index|index_select|gather|take")
+LOSS = re.compile("nll_loss(2d)?_forward")
 PUT = re.compile("index_(add|copy|put)_|scatter_((add|reduce)_)?")
 REGION = "probe "  # begins the name of a region of the profiler that is one call of an operator
 
@@ -127,24 +130,34 @@ class Calls(Operators):  # type: ignore[no-untyped-call]
         given, made = tensors((args, kwargs)), tensors(result) or written(func, args, kwargs)
         name = str(func.overloadpacket)
         flops = counted(func.overloadpacket, args, kwargs, result)
-        moved = 0 if func.is_view else moves(func.overloadpacket.__name__, given, made)
+        moved = 0 if func.is_view else moves(func.overloadpacket.__name__, args, given, made)
         shapes = " ".join("x".join(map(str, each.shape)) or "1" for each in given)
         self.noted.append((name, shapes, self.places.phase, self.places.layer(), flops, moved))
         return result
 
 
-def moves(operator: str, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]) -> int:
-    """Bytes that an operator of this name reads and writes, in the tensors that it was given and has made."""
+def moves(operator: str, args: Sequence[Any], given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]) -> int:
+    """Bytes that an operator of this name reads and writes, in the tensors that it was given, in `args`, and made."""
     if UNMOVED.fullmatch(operator):
         return 0
-    sizes = [each.nbytes for each in (*given, *made)]
+    sizes = [_size(each) for each in (*given, *made)]
     if given and WRITTEN.fullmatch(operator):
         sizes[: len(made)] = [0] * len(made)
     elif PICKED.fullmatch(operator):
         sizes[0] = min(sizes[0], made[0].nbytes)
+    elif LOSS.fullmatch(operator):
+        sizes[0] = min(sizes[0], given[1].numel() * given[0].itemsize)
     elif PUT.fullmatch(operator):
-        sizes[0] = sizes[-1] = min(sizes[0], max(each.numel() for each in given[1:]) * given[0].itemsize)
+        addressed = torch.ops.aten.index(*args[:2]) if operator == "index_put_" else max(given[1:], key=torch.numel)
+        sizes[0] = sizes[-1] = min(sizes[0], addressed.numel() * given[0].itemsize)
     return sum(sizes)
+
+
+def _size(tensor: torch.Tensor) -> int:
+    """The bytes of a tensor in memory, in which the numbers along an expanded axis are one."""
+    if tensor.layout != torch.strided:
+        return tensor.nbytes
+    return prod(size for size, step in zip(tensor.shape, tensor.stride(), strict=True) if step) * tensor.itemsize
 
 
 class Watched:
