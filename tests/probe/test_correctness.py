@@ -75,6 +75,24 @@ def test_a_wrong_operator_is_found_in_pytorch():
     assert found["aten.argmax"].why == WHOLE
 
 
+def test_a_wrong_gradient_of_an_operator_of_ones_own_is_found_in_pytorch():
+    @torch.library.custom_op("probe_test::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @torch.library.custom_op("probe_test::no_formula", mutates_args=())
+    def no_formula(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    twice.register_autograd(lambda _, gradient: gradient * (2 if gradient.dtype == torch.float64 else 3))
+    weights = torch.randn(8, 8, requires_grad=True)
+
+    found = judged("torch", lambda: (twice(weights).sum().backward(), no_formula(weights)))
+    assert found["probe_test.twice"].gradient.l2 == pytest.approx(0.5)
+    assert found["probe_test.no_formula"].forward.l2 == 0
+    assert found["probe_test.no_formula"].gradient is None
+
+
 def test_numbers_that_complex_ones_give_are_held_to_float64():
     waves = torch.randn(100, 64)
     found = judged("torch", lambda: (torch.fft.irfft(torch.fft.rfft(waves)), torch.fft.rfft(waves).abs()))

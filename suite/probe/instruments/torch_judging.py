@@ -34,12 +34,16 @@ from suite.probe.workload import Workload
 Made = Sequence[torch.Tensor | None]  # in the operator's order, None for what was not asked for
 SEED = 0  # of what gradients are taken against
 SCRATCH = {"aten._ctc_loss": 1}  # operators that leave their outputs uninitialised, from this one on
+ATEN = "aten"  # the namespace of PyTorch's own operators
 PROFILER = "profiler"  # the namespace of its regions, which are operators too
 UNSET = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "resize_"}
 
 
 class Call:
-    """A call of an operator that can be made again; `differentiated` where a gradient goes through it."""
+    """A call of an operator that can be made again; `differentiated` where a gradient goes through it.
+
+    Operators outside `aten` always run without gradients, so theirs are taken wherever an input requires one.
+    """
 
     def __init__(self, function: Any, given: Any, differentiated: bool) -> None:
         self.function, self.given = function, given
@@ -68,7 +72,13 @@ class Call:
             return []
         random = torch.Generator().manual_seed(SEED)
         against = [torch.randn(each.shape, generator=random).bfloat16().to(each) for each in ends]
-        return torch.autograd.grad(ends, leaves, against, allow_unused=True)
+        try:
+            return torch.autograd.grad(ends, leaves, against, allow_unused=True)
+        except RuntimeError:
+            if self.function.namespace == ATEN:
+                raise
+            self.differentiated = False  # it has no formula
+            return []
 
 
 class Judge(Operators):  # type: ignore[no-untyped-call]
@@ -85,7 +95,7 @@ class Judge(Operators):  # type: ignore[no-untyped-call]
         name, shapes = str(func.overloadpacket), " ".join("x".join(map(str, each.shape)) or "1" for each in given)
         key = (name, shapes, *(str(each.dtype) for each in given))
         if func.namespace != PROFILER and not func.is_view and key not in self.found:
-            call = Call(func, (args, kwargs), torch.is_grad_enabled())
+            call = Call(func, (args, kwargs), torch.is_grad_enabled() or func.namespace != ATEN)
             self.found[key] = self.worker.submit(_judged, name, shapes, call).result()
         return func(*args, **kwargs)
 
@@ -121,7 +131,7 @@ def _judged(name: str, shapes: str, call: Call) -> Judged:
         torch.set_num_threads(unlike(threads))
         elsewhere = _same(made, call.again()[0])
         torch.set_num_threads(threads)
-    forward, gradient = _errors(made, exact), _errors(gradients, exact_gradients)
+    forward, gradient = _errors(made, exact), _errors(gradients, exact_gradients) if call.differentiated else None
     return Judged(name, shapes, None, " ".join(sorted(kinds)), forward, gradient, repeats, elsewhere)
 
 
