@@ -131,7 +131,8 @@ def _of_task(given: Mapping[str, str], values: Mapping[str, Any], here: System, 
         precision=formats.known(given.get("precision", own_precision)),
         **values,
     )
-    return Source(Subject(conditions, here, 1.0, given.get("data_dir"), own))
+    given_by = None if "precision" in given else there.name
+    return Source(Subject(conditions, here, 1.0, given.get("data_dir"), own, precision_of=given_by))
 
 
 def _of_file(text: str, given: Mapping[str, str], values: Mapping[str, Any], here: System) -> Source:

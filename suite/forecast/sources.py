@@ -123,7 +123,8 @@ def _refuse_long_steps(asked: Asked, system: System) -> None:
 def _probed(asked: Asked, system: System, found: Machine) -> Cell:
     single = system.model_copy(update={"nodes": 1, "workers": None})
     precision = systems.precision_of(single, found, asked.benchmark)
-    subject = Subject(_conditions(asked, precision), single, SECONDS, asked.data_dir)
+    given_by = None if asked.benchmark.precision else single.name
+    subject = Subject(_conditions(asked, precision), single, SECONDS, asked.data_dir, precision_of=given_by)
     probe = sweep(rates.LEVEL, [subject], REPEATS, found, asked.say)
     (cell,) = probe.cells
     noisy = tuple(f"NOISY: {why}" for why in probe.noisy)

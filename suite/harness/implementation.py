@@ -49,18 +49,22 @@ class Device:
         return max(usable_cpus() // (hosts.count(hosts[self.rank]) if hosts else 1), 1)
 
 
-def untrained(who: str, device: Device, precisions: Iterable[str] | None) -> str | None:
-    """Why `who`, which trains in `precisions` (None: not known), cannot train on the device; None if it can."""
+def untrained(who: str, device: Device, precisions: Iterable[str] | None, hw: str | None = None) -> str | None:
+    """Why `who`, which trains in `precisions` (None: not known), cannot train on the device; None if it can.
+
+    `hw` is the system that gave the precision, None if it was asked for.
+    """
+    given = f"; {device.precision} is what hw={hw} takes here where precision= is left out" if hw else ""
     if precisions is not None and device.precision not in precisions:
-        return f"precision={device.precision}: {who} trains in {', '.join(precisions)}"
+        return f"precision={device.precision}: {who} trains in {', '.join(precisions)}{given}"
     if device.precision == "tf32" and device.kind != "gpu":
-        return "precision=tf32 is arithmetic of GPUs: on processors take fp32"
+        return f"precision=tf32 is arithmetic of GPUs: on processors take fp32{given}"
     return None
 
 
-def check_precision(who: str, module: ImplementationModule, device: Device) -> None:
-    """Raise UserError if `who`'s module cannot train in the device's precision."""
-    if problem := untrained(who, device, getattr(module, "PRECISIONS", None)):
+def check_precision(who: str, module: ImplementationModule, device: Device, hw: str | None = None) -> None:
+    """Raise UserError if `who`'s module cannot train in the device's precision, which `hw` gave if it is named."""
+    if problem := untrained(who, device, getattr(module, "PRECISIONS", None), hw):
         raise UserError(problem)
 
 

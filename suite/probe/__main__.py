@@ -35,7 +35,8 @@ What is looked at; lists such as batch=32,64 make a sweep of all combinations:
   mode=train|infer       training steps (the default), or inference; a task's is its whole evaluation, untrained
   batch=N                samples a step; default: the task's own, 32 of a model
   size=N                 height and width of a model's pictures; of a task with sequences their length
-  precision=NAME         of conf/formats.yaml; default: the benchmark's, or the system's; several at level=precision
+  precision=NAME         of conf/formats.yaml; default: that of the run of from=, else the benchmark's or the system's;
+                         several at level=precision
   data=real|synthetic    a task's own training data (the default), or noise in its place
   samples=N              where models are trained: so many samples; default: to the target, or the budget's end
   kernels=TAG+TAG        of level=kernels: quick (the default), all, matmul, convolution, recurrent, sparse, all_reduce,

@@ -15,7 +15,7 @@ from suite.errors import UserError, one_of, positive, whole
 from suite.harness.contestant import OwnImplementation, read
 from suite.measure import systems
 from suite.measure.machine import Machine
-from suite.probe import levels
+from suite.probe import levels, training
 from suite.probe.kernels import tags
 from suite.probe.record import MODES, MOST_CELLS, Conditions, Data, Probe
 from suite.probe.subject import Subject
@@ -62,7 +62,11 @@ def parse(given: Mapping[str, str], data_dir: str | None, found: Machine) -> Opt
     own = _own(given)
     if own:
         lists |= {"framework": [own.framework.name], "implementation": [own.told.name]}
-    subjects = [Subject(conditions, system, seconds, data_dir, own) for conditions in _conditions(lists, system, found)]
+    given_by = None if lists.keys() & {"precision", "from"} else system.name
+    subjects = [
+        Subject(conditions, system, seconds, data_dir, own, precision_of=given_by)
+        for conditions in _conditions(lists, system, found)
+    ]
     if len(subjects) > MOST_CELLS:
         raise UserError(f"{len(subjects)} cells are asked for; {MOST_CELLS} are the most")
     subjects = _traced(given["level"], subjects, given)
@@ -131,7 +135,8 @@ def _conditions(lists: Mapping[str, list[str]], system: System, found: Machine) 
         benchmark = None
         if "task" in given:
             benchmark = config.benchmark(given["task"], given.setdefault("scale", system.default_scale))
-        precision = given.setdefault("precision", systems.precision_of(system, found, benchmark))
+        trained = "from" in given and training.precision(Path(given["from"]))
+        precision = given.setdefault("precision", trained or systems.precision_of(system, found, benchmark))
         formats.known(precision)
         if "data" in given:
             one_of("data", given["data"], get_args(Data))

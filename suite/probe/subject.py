@@ -47,6 +47,7 @@ class Subject:
 
     `own` is the code of a task's workload, None for the reference's. `trace` is the file to write at a level that
     writes a trace. `state` is loaded into a task's implementation when it is built; None leaves what its seed gives.
+    `precision_of` names the system that gave the precision, None if it was asked for.
     """
 
     conditions: Conditions
@@ -56,6 +57,7 @@ class Subject:
     own: OwnImplementation | None = None
     trace: Path | None = None
     state: State | None = None
+    precision_of: str | None = None
 
     @property
     def device(self) -> Device:
@@ -87,7 +89,7 @@ class Subject:
             raise UserError("model= has no data and no quality of its own: give task=")
         module = self.module(conditions.task)
         benchmark, task = self.benchmark(), load_task(conditions.task)
-        check_precision(trainer(self.own, conditions.framework), module, self.device)
+        check_precision(trainer(self.own, conditions.framework), module, self.device, self.precision_of)
         data = for_run(benchmark, task, prepared(benchmark, task, self.data_dir), seed)
         if conditions.size is not None:
             arrays, hyperparameters = self.sizing(benchmark).sized(conditions.size, data)

@@ -13,7 +13,10 @@ from suite.errors import BadPrediction, UserError
 from suite.probe.record import one_line
 from suite.probe.subject import Inside, Subject
 from suite.record import states
+from suite.record.evidence import CONFIG
+from suite.record.parsing import yaml_mapping
 from suite.record.states import State
+from suite.store.disk import read_safely
 from suite.store.task import score
 
 
@@ -60,6 +63,17 @@ def kept(subject: Subject, folder: Path) -> Trained:
         raise UserError(f"{found[-1]} is no state: {error}") from error
     except (KeyError, ValueError, RuntimeError) as error:
         raise UserError(f"{found[-1]} is no state of {subject.conditions.name}: {one_line(error)}") from error
+
+
+def precision(folder: Path) -> str | None:
+    """The precision of the run whose state `kept` takes, None if its configuration is not there."""
+    for state in states.kept(folder)[-1:]:
+        path = state.parents[1] / CONFIG
+        try:
+            return str(yaml_mapping(read_safely(path))[0]["precision"]) if path.exists() else None
+        except (OSError, ValueError, KeyError) as error:
+            raise UserError(f"{path} is no configuration of a run: {error}") from error
+    return None
 
 
 def quality(inside: Inside, data: Mapping[str, np.ndarray]) -> float | None:

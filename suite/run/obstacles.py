@@ -52,10 +52,8 @@ def _too_many(made: Plan, own: OwnImplementation | None) -> str | None:
 
 def _untrained(made: Plan, own: OwnImplementation | None) -> str | None:
     said, who = _declared(made, own), trainer(own, made.framework.name)
-    problem = untrained(who, Device(made.system.device_kind, made.precision), said.precisions)
-    if problem and made.benchmark.precision is None:
-        return f"{problem}; {made.precision} is what hw={made.system.name} takes here where precision= is left out"
-    return problem
+    hw = made.system.name if made.benchmark.precision is None else None
+    return untrained(who, Device(made.system.device_kind, made.precision), said.precisions, hw)
 
 
 def _declared(made: Plan, own: OwnImplementation | None) -> Declared:

@@ -9,6 +9,7 @@ from mlflow import MlflowClient
 from suite.config.models import System
 from suite.errors import UserError
 from suite.harness.implementation import Device
+from suite.measure import systems
 from suite.probe import record, showing
 from suite.probe.__main__ import main
 from suite.probe.levels import names
@@ -133,11 +134,15 @@ def test_nothing_is_measured_in_a_precision_that_the_code_does_not_train_in(caps
     lend(monkeypatch)
     own = tmp_path / "ours.py"
     own.write_text(NUMPY.read_text() + 'PRECISIONS = ("fp32",)\n')
-    words = ("level=throughput", "task=parity", "scale=mini", f"implementation={own}", "precision=fp32,bf16")
-    assert main([*words, *BRIEF, "--json"]) == 0
+    words = ("level=throughput", "task=parity", "scale=mini", f"implementation={own}", *BRIEF)
+    assert main([*words, "precision=fp32,bf16", "--json"]) == 0
     measured, refused = record.Probe.model_validate_json(capsys.readouterr().out).cells
     assert measured.error is None
     assert refused.error == "precision=bf16: ours trains in fp32"
+    monkeypatch.setattr(systems, "precision_of", lambda *_: "bf16")
+    said = "ours trains in fp32; bf16 is what hw=cpu takes here where precision= is left out"
+    with pytest.raises(UserError, match=said):
+        main([*words])
 
 
 def test_code_of_ones_own_is_looked_at_by_the_instruments_of_what_it_imports(capsys, tmp_path):

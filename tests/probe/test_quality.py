@@ -6,6 +6,7 @@ import sentencepiece
 
 from suite import config
 from suite.errors import UserError
+from suite.measure import systems
 from suite.probe import altering, record, rounding, training
 from suite.probe.__main__ import main
 from suite.probe.subject import Subject
@@ -111,7 +112,8 @@ def test_input_tells_both_kinds_of_data_and_the_loader(capsys):
     )
 
 
-def test_a_kept_state_loses_what_alterations_take_from_it(capsys, tmp_path):
+def test_a_kept_state_loses_what_alterations_take_from_it(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(systems, "precision_of", lambda *_: "bf16")
     conditions = record.Conditions(
         task="image_classification", scale="mini", framework="torch", mode="train", precision="fp32", samples=2000
     )
@@ -119,7 +121,9 @@ def test_a_kept_state_loses_what_alterations_take_from_it(capsys, tmp_path):
     path = states.path_of(tmp_path / "run_1", trained.samples)
     path.parent.mkdir(parents=True)
     states.write(path, trained.state, trained.samples)
-    (cell,) = probe(capsys, "level=preprocessing", *TASK, "precision=fp32", f"from={tmp_path}")
+    (tmp_path / "run_1" / "config.yaml").write_text("precision: fp32\n")
+    (cell,) = probe(capsys, "level=preprocessing", *TASK, f"from={tmp_path}")
+    assert cell.conditions.precision == "fp32"
     assert cell.figures["accuracy"].value == trained.quality
     lost = {row.name: row.values["lost"] for row in cell.rows}
     assert lost["JPEG decoded by Pillow"] < lost["crop one pixel off"] < lost["resized, Pillow bilinear"]
