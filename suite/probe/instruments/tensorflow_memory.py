@@ -2,8 +2,8 @@
 
 Shapes come from the functions, which are traced for each shape that they are given, and times from the profiler; a size
 that depends on values is recorded as the graph runs. A tensor that an operation writes in place counts beside the one
-that it replaces, so the peak may come out too high. The workspace of kernels is not seen, nor that a function or loop
-within the step reads a tensor that was made outside it.
+that it replaces, so the peak may come out too high. Neither the workspace of kernels is seen, nor a tensor that is kept
+outside the graph, nor that a function or loop within the step reads a tensor that was made outside it.
 """
 
 from __future__ import annotations
