@@ -69,6 +69,32 @@ def test_several_workers_make_the_run_of_one(folder):
     assert nobody_is_left(folder)
 
 
+OTHER_DATA = """
+from suite.harness.workers import following
+
+whole = following.prepared
+
+
+def prepared(*given):
+    made = whole(*given)
+    return {**made, "train_labels": made["train_labels"][::-1]}
+
+
+following.prepared = prepared
+"""
+
+
+def test_a_worker_with_other_data_ends_the_run_before_it_begins(folder):
+    """Of an array without a declared sum; the others are verified against theirs by each worker."""
+    with (folder / "alike/__init__.py").open("a") as code:
+        code.write(OTHER_DATA)
+    done = trained(folder, 2, *DIGITS, *CADENCE, "dataset.arrays.train_labels=null")
+    assert done.returncode == 1, done.stdout + done.stderr
+    (line,) = done.stderr.splitlines()
+    assert re.fullmatch("error: rank 1 on .*: train_labels of .* is not the leader's, by its sum: .*", line)
+    assert not (folder / "made").exists()
+
+
 HOLDS_ITSELF = """
 import gc, weakref
 from suite.harness import memory

@@ -169,7 +169,7 @@ def _trained(made: Planned, place: Place, console: Console) -> tuple[list[Summar
         task = load_task(name)
         data = prepared(plan.benchmark, task, options.data_dir)
         if followers:
-            followers.prepare(plan, options.implementation, options.data_dir)
+            followers.prepare(plan, options.implementation, options.data_dir, data)
         session = Session(plan, made.found, task, module, data, console, options.mlflow, made.resume, own, followers)
         with locked(plan.out):
             if problem := made.taken():

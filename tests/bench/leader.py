@@ -42,7 +42,7 @@ def seconds(made: Plan, workers: int, calls: int) -> list[float]:
     data = for_run(made.benchmark, task, arrays, None)
     with started(Place(), workers) as (place, processes), followed(place, processes) as followers:
         assert followers
-        followers.prepare(made, str(ALIKE), None)
+        followers.prepare(made, str(ALIKE), None, arrays)
         device = Device("cpu", "fp32", addresses=followers.addresses)
         given = {"seed": 1, "evaluation_seed": None, "device": "cpu", "precision": "fp32"}
         led = Led.build(

@@ -31,7 +31,7 @@ from suite.harness.workers.sameness import told
 from suite.harness.workers.watching import NodeWatch
 from suite.measure.machine import detect
 from suite.record.states import state_sha256
-from suite.store.arrays import prepared
+from suite.store.arrays import prepared, sums
 from suite.store.code import differing
 from suite.store.task import Task, for_run, load_task
 
@@ -100,7 +100,7 @@ class _Worker:
 
     def _prepare(
         self, benchmark: dict[str, Any], framework: str, implementation: str | None, files: dict[str, str],
-        data_dir: str | None, leader: str,
+        data_dir: str | None, data_sums: dict[str, str], leader: str,
     ) -> None:  # fmt: skip
         self.leader = leader
         self.benchmark = config.checked(Benchmark, benchmark, "the leader's benchmark")
@@ -109,6 +109,9 @@ class _Worker:
         self.module = own.load(name) if own else load_implementation(name, config.framework(framework))
         self.task = load_task(name)
         self.arrays = prepared(self.benchmark, self.task, data_dir)
+        dataset = self.benchmark.dataset
+        if stray := differing(data_sums, sums(dataset, self.arrays)):
+            raise UserError(f"{stray[0]} of {dataset.name} is not the leader's, by its sum: bring the same data to all")
 
     def _clear_cache(self) -> dict[str, Any]:
         return {"cleared": clear_cache(self.arrays)}

@@ -23,6 +23,7 @@ from suite.errors import LOST, Stopped, UserError, WorkerLost, complain, warn
 from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_JOIN_S, Channel, at, listen, packed, reserved_port
 from suite.harness.workers.place import PORT, Place
 from suite.harness.workers.sameness import difference, told
+from suite.store.arrays import sums
 
 GRACE_S = 5.0  # for the leader to return from a collective operation with a lost worker
 _SETTLE_S = 3.0  # for news that a worker has ended, which may come after the errors that this raises in the others
@@ -145,8 +146,10 @@ class Followers:
         nodes = {each.hello["node"]: each.hello["machine"] for each in reversed(self.each)}
         return [nodes[node] for node in sorted(nodes) if node]
 
-    def prepare(self, plan: Plan, implementation: str | None, data_dir: str | None) -> None:
-        """Let them load the plan's data and implementation, the one at the path `implementation` if given."""
+    def prepare(
+        self, plan: Plan, implementation: str | None, data_dir: str | None, data: Mapping[str, np.ndarray]
+    ) -> None:
+        """Let them load the plan's implementation, that at the path `implementation` if given, and the same `data`."""
         self.tell(
             "prepare",
             benchmark=plan.benchmark.model_dump(mode="json"),
@@ -154,6 +157,7 @@ class Followers:
             implementation=implementation,
             files=dict(plan.contestant.files) if plan.contestant else {},
             data_dir=data_dir,
+            data_sums=sums(plan.benchmark.dataset, data),
             leader=f"rank 0 on {socket.gethostname()}",
         )
         self.answers()
