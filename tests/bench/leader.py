@@ -44,7 +44,7 @@ def seconds(made: Plan, workers: int, calls: int) -> list[float]:
         assert followers
         followers.prepare(made, str(ALIKE), None, arrays)
         device = Device("cpu", "fp32", addresses=followers.addresses)
-        given = {"seed": 1, "evaluation_seed": None, "device": "cpu", "precision": "fp32"}
+        given = {"seed": 1, "evaluation_seed": None, "device": "cpu", "precision": "fp32", "memory_gb": None}
         led = Led.build(
             lambda: contract.build(own.load(made.benchmark.task), made.benchmark, data, 1, device), followers, **given
         )
