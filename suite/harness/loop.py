@@ -58,16 +58,14 @@ class Loop:
             due = self.benchmark.next_evaluation(samples)
             samples, loss = self._train_until(due, samples)
             reason: Reason | None = None
-            evaluates = not self.interrupted()
             if _is_nan(loss):
                 reason = "diverged"
-            elif evaluates:
+            elif samples >= due:
                 reason = self._evaluate(samples)
             self.log.stop(keys.BLOCK_STOP, samples_count=samples)
             if reason is None and self.interrupted():
                 reason = "interrupt"
-                if evaluates or samples < due:  # resuming from here skips no evaluation
-                    self.checkpoints.save(self.implementation.state_dict(), samples)
+                self.checkpoints.save(self.implementation.state_dict(), samples)
             if reason is not None:
                 self.log.stop(
                     keys.RUN_STOP,

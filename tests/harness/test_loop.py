@@ -55,7 +55,7 @@ class Counting:
         return {"samples": np.array(self.samples)}
 
 
-def run(folder, implementation, keep=False, benchmark=MINI):
+def run(folder, implementation, keep=False, benchmark=MINI, interrupted=lambda: False):
     log = Log(folder / "log.txt")
 
     def score(predictions):
@@ -63,7 +63,7 @@ def run(folder, implementation, keep=False, benchmark=MINI):
             raise BadPrediction(1, f"{predictions[0]!r} is no number")
         return {"accuracy": predictions[0]}
 
-    loop = Loop(benchmark, implementation, {}, score, log, folder, lambda *_: None, lambda: False, keep)
+    loop = Loop(benchmark, implementation, {}, score, log, folder, lambda *_: None, interrupted, keep)
     return loop.run(0), log.lines
 
 
@@ -82,6 +82,17 @@ def test_where_the_loss_is_tracked_at_evaluations_alone_a_checkpoint_follows_eac
     assert (reason, often.tracked_every) == ("budget", 500)
     _, samples = checkpoint.load(tmp_path, samples_of(lines[-1]))
     assert samples == often.budget_samples - 500
+
+
+@pytest.mark.parametrize("at", [3900, 4000])
+def test_a_signal_leaves_a_checkpoint_of_all_that_was_trained(tmp_path, at):
+    """Also where an evaluation is due then, which a run that went on from there without it would skip."""
+    made = Counting(0.5)
+    reason, lines = run(tmp_path, made, interrupted=lambda: made.samples >= at)
+    assert reason == "interrupt"
+    _, samples = checkpoint.load(tmp_path, samples_of(lines[-1]))
+    assert samples == samples_of(lines[-1]) >= at
+    assert [samples_of(line) for line in lines if line.key == "eval_accuracy"] == ([] if samples < 4000 else [4000])
 
 
 @pytest.mark.parametrize(("every", "apart"), [(500, 500), (600, 100), (1000, 100), (5250, 105)])
