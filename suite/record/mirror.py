@@ -158,7 +158,7 @@ class Mirror:
         run_id = self._run.info.run_id
         self._points += view.power()
         self._send(client)
-        if self._run.info.status != view.status:
+        if (self._run.info.status, self._run.info.end_time) != (view.status, view.ended_ms):
             client.set_terminated(run_id, view.status, view.ended_ms)
         only(client, self._experiment, RUN_TAG, view.run_id)
         if self._parent is not None and view.result_id is not None:

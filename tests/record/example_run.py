@@ -91,6 +91,16 @@ class ExampleRun:
         evidence.seal(self.folder, self.log.head)
         return self
 
+    def go_on(self) -> ExampleRun:
+        """A restart of a run that a signal stopped."""
+        (self.folder / evidence.MANIFEST).unlink()
+        self.log = mllog.Log(self.folder / evidence.LOG)
+        self.log.clock = self.clock  # type: ignore[assignment]
+        self.clock.ms += STEP_S * 1000
+        self.log.event(logkeys.RESTART, 1, samples_count=self.samples)
+        self._sample()
+        return self
+
     def complete(self, blocks: int = 3, reason: str = "target") -> ExampleRun:
         """A whole run."""
         self.begin()

@@ -203,6 +203,17 @@ def test_a_folder_that_is_no_evidence_is_the_users_mistake(tmp_path: Path, conte
         sync.main([str(tmp_path)])
 
 
+def test_a_run_that_is_interrupted_again_ends_then(tmp_path: Path, uri: str) -> None:
+    run = ExampleRun(tmp_path / "out").begin().block(0.5).end("interrupt").seal()
+    assert sync.main([str(run.folder)]) == 0
+    (first,) = content(uri)
+    run.go_on().block(0.6).end("interrupt").seal()
+    assert sync.main([str(run.folder)]) == 0
+    (again,) = content(uri)
+    assert first["status"] == again["status"] == "KILLED"
+    assert (first["times"][1], again["times"][1]) == (1_700_000_010_000, 1_700_000_030_000)
+
+
 def test_a_run_whose_files_are_refused_has_ended_in_mlflow(
     tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
