@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ class View:
         self._offset = 0
         self._number = 0
         self._samples = 0
+        self._stops_ms: list[int] = []
 
     @property
     def sealed(self) -> bool:
@@ -77,7 +79,10 @@ class View:
         return [point for line in self._new_lines() for point in self._points(line)]
 
     def power(self) -> list[Point]:
-        """Load and power of the leader's node by second of the timed run: means of at most `POWER_POINTS` intervals."""
+        """Load and power of the leader's node by second of the timed run: means of at most `POWER_POINTS` intervals.
+
+        Where a signal stopped the run and it goes on, each part has its own: what was shown of the first stays true.
+        """
         if self.started_ms is None or self.ended_ms is None:
             return []
         try:
@@ -85,7 +90,8 @@ class View:
         except SamplesError:
             return []
         timed = [s for s in samples if s.node == 0 and self.started_ms <= s.time_ms <= self.ended_ms]
-        return list(self._intervals(timed, max(1, math.ceil(len(timed) / POWER_POINTS))))
+        parts = groupby(timed, lambda sample: bisect_left(self._stops_ms, sample.time_ms))
+        return [point for _, part in parts for point in self._intervals(list(part))]
 
     def artifacts(self) -> list[Path]:
         """The files of sealed evidence; a link or anything else that is no plain file is left out."""
@@ -106,7 +112,8 @@ class View:
                 self._number += 1
                 yield mllog.parse(self._number, raw.removesuffix(b"\n"))
 
-    def _intervals(self, samples: list[Sample], length: int) -> Iterator[Point]:
+    def _intervals(self, samples: list[Sample]) -> Iterator[Point]:
+        length = max(1, math.ceil(len(samples) / POWER_POINTS))
         for end in range(length, len(samples), length):
             first, last = samples[end - length], samples[end]
 
@@ -170,6 +177,7 @@ class View:
                         yield from at_samples(plain_key(name), number(other))
             case keys.RUN_STOP if self.started_ms is not None and self.ended_ms is None:
                 self.ended_ms = line.time_ms
+                self._stops_ms.append(line.time_ms)
                 self._tag("status", metadata.get(keys.STATUS))
                 self._tag("reason", metadata.get("reason"))
                 self.status = _ENDED.get(str(metadata.get("reason")), "FAILED")

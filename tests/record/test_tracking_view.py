@@ -169,6 +169,22 @@ def test_power_samples_are_thinned_and_those_outside_the_run_left_out(tmp_path: 
     assert all(p.value == pytest.approx(0.5) for p in points if p.key == "system/utilisation")
 
 
+def test_what_is_shown_of_a_run_that_a_signal_stopped_stays_as_it_is_when_it_goes_on(tmp_path: Path) -> None:
+    lines = [
+        line(keys.RUN_START, time_ms=0),
+        line(keys.RUN_STOP, time_ms=1_200_000, samples_count=1, status="aborted", reason="interrupt"),
+        line(logkeys.RESTART, 1, time_ms=2_000_000, samples_count=1),
+        line(keys.RUN_STOP, time_ms=5_000_000, samples_count=2, status="success", reason="target"),
+    ]
+    rows = [f"{second * 1000},,,,{second % 2}.0,,\n" for second in range(6000) if not 1200 < second < 2000]
+    power = "".join([samples.HEADER + "\n", *rows]).encode()
+    before, after = (shown(tmp_path, log_of(*lines[:count]), power=power)[0].power() for count in (2, 4))
+    assert before == after[: len(before)]
+    assert POWER_POINTS / 2 < len(before) <= POWER_POINTS
+    assert POWER_POINTS / 2 < len(after) - len(before) <= POWER_POINTS
+    assert all(point.time_ms >= 2_000_000 for point in after[len(before) :])
+
+
 def test_a_counter_that_began_anew_gives_no_power(tmp_path: Path) -> None:
     log = log_of(line(keys.RUN_START, time_ms=0), line(keys.RUN_STOP, time_ms=9000, samples_count=1))
     power = samples.HEADER + "\n0,,5.0,,,,\n1000,,7.0,,,,\n2000,,1.0,,,,\n3000,,4.0,,,,\n"
