@@ -52,8 +52,8 @@ def tracking_uri() -> str:
 
 
 def without_secrets(text: str) -> str:
-    """`text` without the user and password of the addresses in it."""
-    return re.sub(r"(?<!/)//(?!/)\S*@", "//***@", text)
+    """`text` without the user, the password and the query, which may hold both, of the addresses in it."""
+    return re.sub(r"(/\S*?\?)\S+", r"\1***", re.sub(r"(?<!/)//(?!/)\S*@", "//***@", text))
 
 
 def connect() -> MlflowClient:
@@ -81,7 +81,8 @@ def reached() -> Iterator[None]:
         raise
     except Exception as error:  # MLflow, SQLAlchemy, requests, drivers and sockets raise errors of their own families
         reason = (str(error).splitlines() or [""])[0] or type(error).__name__
-        raise BehindError(without_secrets(f"MLflow at {tracking_uri()}: {reason[:300]}")) from error
+        said = f"MLflow at {without_secrets(tracking_uri())}: {without_secrets(reason)[:300]}"
+        raise BehindError(said) from error
 
 
 def locked(name: str, patience_s: float) -> AcquireReturnProxy[FileLock]:

@@ -250,7 +250,14 @@ def test_a_run_that_is_deleted_meanwhile_comes_in_again_whole(tmp_path: Path, ur
 
 
 @pytest.mark.parametrize(
-    "address", ["http://me:secret@host:5000", "http://me:p@secret@host:5000", "postgresql://me:p/secret@host/db"]
+    "address",
+    [
+        "http://me:secret@host:5000",
+        "http://me:p@secret@host:5000",
+        "postgresql://me:p/secret@host/db",
+        "postgresql://host/db?user=me&password=secret",
+        "mysql://me:secret@host/db?ssl_ca=a:b&passwd=secret",
+    ],
 )
 def test_an_address_is_told_without_its_password(address: str) -> None:
     assert "secret" not in without_secrets(f"cannot reach {address}")
@@ -270,17 +277,19 @@ def test_a_question_mark_in_the_working_folder_s_path_does_not_end_the_database_
     assert Path(str(make_url(tracking_uri()).database)).resolve() == tmp_path / "a?b" / "mlflow.db"
 
 
+@pytest.mark.parametrize("address", ["http://me:secret@127.0.0.1:{}", "http://127.0.0.1:{}?password=secret"])
 def test_a_server_that_refuses_is_one_line_without_the_password(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], address: str
 ) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:secret@127.0.0.1:{taken.getsockname()[1]}")
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address.format(taken.getsockname()[1]))
         folder = ExampleRun(tmp_path / "out").complete().folder
         assert sync.main([str(folder)]) == 1
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert f"python -m suite.sync {folder}" in err
+    assert "127.0.0.1" in err
     assert "secret" not in err
 
 
