@@ -147,6 +147,12 @@ def test_processors_are_asked_for_again_of_srun_and_what_has_no_value_gets_none(
     assert "--cpus-per-task=8 " in next(line for line in script.splitlines() if line.startswith("srun"))
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_submitit_advises_is_not_told(login):
+    launched(cpus_per_gpu="8")
+    assert "#SBATCH --cpus-per-gpu=8\n" in (login / "script").read_text()
+
+
 @pytest.mark.parametrize(
     ("gres", "asked"), [("gpu:v100:8", "--gres=gpu:v100:8"), ("lscratch:100", "--gpus-per-node=8")]
 )

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -57,7 +58,8 @@ def launch(words: Sequence[str], system: System, options: Mapping[str, str]) -> 
 
     Raises UserError if submitit or SLURM is missing, and if sbatch does not accept the job.
     """
-    job, logs = _submitted(words, system, options)
+    with warnings.catch_warnings(action="ignore"):  # submitit's: they advise options that are not the user's
+        job, logs = _submitted(words, system, options)
     print(f"job       {job}, {system.nodes} nodes of {system.workers_per_node}; its log: {logs}/{job}_0_log.out")
     if system.accelerator and not options.keys() & set(_PROCESSORS):
         print(
