@@ -180,15 +180,21 @@ def test_the_system_is_not_that_of_the_login_node(login):
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("words", "said"),
     [
         ("slurm.time=5", "slurm.time= is of a SLURM job: add -m hydra/launcher=slurm"),
         ("hydra/launcher=lsf", "unknown launcher 'lsf': Allowed: slurm."),
+        ("hydra/launcher=slurm slurm.partition=", "slurm.partition= has no value: give one, or leave it out"),
+        (
+            "hydra/launcher=slurm slurm.partition",
+            "'slurm.partition' is not of the form option=value; for example slurm.time=60",
+        ),
+        ("hydra/launcher=slurm slurm.time=5 slurm.time=10", "slurm.time= is given twice"),
     ],
 )
-def test_a_job_is_asked_for_by_the_launcher_s_name(login, word, said):
+def test_a_job_is_asked_for_by_the_launcher_s_name_and_options_with_values(login, words, said):
     with pytest.raises(UserError) as error:
-        run_main(["-m", "task=translation", "scale=mini", "hw=cpu", "dry_run=true", word])
+        run_main(["-m", "task=translation", "scale=mini", "hw=cpu", "dry_run=true", *words.split()])
     assert str(error.value) == said
     assert not (login / "script").exists()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.config.models import System
-from suite.errors import BY_SIGNAL, LOST, UserError, one_of, unknown
+from suite.errors import BY_SIGNAL, LOST, UserError, one_of, split_options, unknown
 
 LAUNCHER = "hydra/launcher="
 _PREFIX = "slurm."
@@ -37,10 +37,15 @@ _PROCESSORS = ("cpus_per_task", "cpus_per_gpu", "exclusive")
 def split(argv: Sequence[str]) -> tuple[dict[str, str] | None, list[str]]:
     """SLURM's options, None if the command is not for SLURM, and the words of the run.
 
-    Raises UserError for another launcher, for SLURM's options without its launcher, and for one that submitit lacks.
+    Raises UserError for another launcher, and for SLURM's options that are without its launcher, not in submitit,
+    given twice or without a value.
     """
     launchers = {word.removeprefix(LAUNCHER) for word in argv if word.startswith(LAUNCHER)}
-    options = dict(word.removeprefix(_PREFIX).partition("=")[::2] for word in argv if word.startswith(_PREFIX))
+    asked = [word for word in argv if word.startswith(_PREFIX)]
+    prefixed, others = split_options(asked, {word.partition("=")[0] for word in asked})
+    if others:
+        raise UserError(f"{others[0]!r} is not of the form option=value; for example {_PREFIX}time=60")
+    options = {name.removeprefix(_PREFIX): value for name, value in prefixed.items()}
     words = [word for word in argv if not word.startswith((LAUNCHER, _PREFIX))]
     if not launchers:
         if options:
