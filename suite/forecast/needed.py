@@ -105,9 +105,10 @@ def needed(benchmark: Benchmark, batch: int | None = None) -> Needed:
     points, source = _points(usual)
     batch = batch or usual.hyperparameters.get(GLOBAL_BATCH_SIZE)
     if not points:
+        stored = convergence.too_few(usual) or "no reference convergence points"
         raise UserError(
-            f"{usual.name} has no reference convergence points: nothing tells how many samples it takes to the target; "
-            "make some of runs of the reference: python -m suite.rcp FOLDER"
+            f"{usual.name} has {stored}: nothing tells how many samples it takes to the target; "
+            "make runs of the reference, then python -m suite.rcp FOLDER"
         )
     sizes = ", ".join(str(point.batch) for point in points)
     if batch is None:

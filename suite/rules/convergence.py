@@ -22,6 +22,7 @@ from suite.record.evidence import LOG
 from suite.record.mllog import samples_of
 from suite.record.parsing import number
 from suite.record.scoring import DROPS_FROM, olympic_mean
+from suite.record.summary import format_count
 from suite.rules import published, reference
 from suite.rules.finding import Finding, Severity
 from suite.rules.hyperparameters import batch_size
@@ -211,6 +212,16 @@ def counting(benchmark: Benchmark) -> list[Point]:
     return [point for point in reference.load(benchmark).points if len(reached(point)) >= runs_needed(benchmark)]
 
 
+def too_few(benchmark: Benchmark) -> str:
+    """The stored points of a benchmark of which none counts, in words; empty if none are stored."""
+    runs = [
+        f"{format_count(len(reached(point)), 'run')} at batch size {point.global_batch_size}"
+        for point in reference.load(benchmark).points
+    ]
+    counts = f"that reached the target, which count from {runs_needed(benchmark)} runs on"
+    return f"reference convergence points of {', '.join(runs)} {counts}" if runs else ""
+
+
 def reached(point: Point) -> list[int]:
     """The samples to the target of a point's runs that reached it."""
     return [run.samples for run in point.runs if run.samples is not None]
@@ -263,7 +274,7 @@ def has_a_reference(runs: Sequence[Evidence]) -> Iterator[Finding]:
         return
     if made.largest or benchmark.submittable:
         expected = f"a reference convergence point of {benchmark.name} at batch size {made.batch_size:,} or above"
-        found = f"none above {made.largest:,}" if made.largest else "none of any batch size"
+        found = f"none above {made.largest:,}" if made.largest else too_few(benchmark) or "none of any batch size"
         mend = "run the reference at that batch size and add its runs: python -m suite.rcp FOLDER"
         severity: Severity = "fail" if made.largest else "note"
         yield Finding(".", None, expected, f"{found}; not tested: {_needed(made)}", mend, severity)

@@ -12,6 +12,7 @@ from suite.forecast.model import forecast, samples_to_target
 from suite.forecast.needed import Needed, Took, evaluations, needed, on_grid
 from suite.forecast.workers import communication, ring
 from suite.measure.machine import Machine
+from suite.rules.reference import Reference
 from tests.forecast import made
 from tests.forecast.made import BATCH, BENCHMARK, seconds_at
 
@@ -206,9 +207,20 @@ def test_what_is_published_stands_in_for_points_that_are_missing_and_is_marked(m
     assert needed(full, BATCH).low.reached == [2 * FIRST] * 9
 
 
-def test_no_points_are_said_in_a_line(monkeypatch):
-    monkeypatch.setattr("suite.rules.convergence.counting", lambda benchmark: [])
-    with pytest.raises(UserError, match=r"no reference convergence points.*suite\.rcp"):
+@pytest.mark.parametrize(
+    ("points", "told"),
+    [
+        ((), "has no reference convergence points: nothing"),
+        (
+            (made.point([FIRST, FIRST, None]),),
+            f"2 runs at batch size {BATCH} that reached the target, which count from 5 runs on: nothing",
+        ),
+    ],
+)
+def test_no_points_and_points_of_too_few_runs_are_said_in_a_line(monkeypatch, points, told):
+    stored = Reference(benchmark=BENCHMARK.name, recipe="", points=points)
+    monkeypatch.setattr("suite.rules.reference.load", lambda benchmark: stored)
+    with pytest.raises(UserError, match=rf"{told} .*suite\.rcp"):
         needed(BENCHMARK)
 
 
