@@ -221,8 +221,12 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_end_it(login, monkeypatch, capsys
     assert capsys.readouterr().out.endswith(said)
 
 
-def test_a_job_has_the_nodes_and_workers_of_its_system_and_time_to_seal_its_evidence(login):
+def test_a_job_has_the_nodes_and_workers_of_its_system_and_time_to_seal_its_evidence(login, capsys):
+    slurm.launch(["task=translation"], config.system("v100x8"), {})
     slurm.launch(["task=translation"], config.system("v100x8").model_copy(update={"nodes": 2}), {})
+    said = capsys.readouterr().out
+    assert "job       7, 1 node of 8; its log" in said
+    assert "job       7, 2 nodes of 8; its log" in said
     asked = {line.split()[1] for line in (login / "script").read_text().splitlines() if line.startswith("#SBATCH")}
     assert {"--nodes=2", "--ntasks-per-node=8", "--signal=TERM@60"} <= asked
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from suite.config.models import System
 from suite.errors import BY_SIGNAL, LOST, UserError, one_of, split_options, unknown
+from suite.record.summary import format_count
 
 LAUNCHER = "hydra/launcher="
 _PREFIX = "slurm."
@@ -65,7 +66,8 @@ def launch(words: Sequence[str], system: System, options: Mapping[str, str]) -> 
     """
     with warnings.catch_warnings(action="ignore"):  # submitit's: they advise options that are not the user's
         job, logs = _submitted(words, system, options)
-    print(f"job       {job}, {system.nodes} nodes of {system.workers_per_node}; its log: {logs}/{job}_0_log.out")
+    nodes = format_count(system.nodes, "node")
+    print(f"job       {job}, {nodes} of {system.workers_per_node}; its log: {logs}/{job}_0_log.out")
     if system.accelerator and not options.keys() & set(_PROCESSORS):
         print(
             f"none of {', '.join(f'{_PREFIX}{name}=' for name in _PROCESSORS)} is given: where the partition sets "
