@@ -81,9 +81,7 @@ def _in(subject: Subject, precision: str, within: Bounds) -> Iterator[Trial]:
         return
     yield _start(precision, initial, theirs.state_dict(), subject.own_draws)
     state = train(ours, initial, TRAINED).state
-    for name, begin in (("trained", state), ("shaken", shaken(state))):
-        yield _predictions(f"predictions of the {name} state", precision, within, ours, theirs, begin, subject.data)
-    yield from _seconds(subject, precision, theirs, state)
+    begins = (("trained", state), ("shaken", shaken(state)))
     larger, moments = amplified(hyperparameters), at_later_steps(state, train(ours, state, 1).state, draws.DRAWS)
     if subject.own_draws:
         yield from draws.of_steps(precision, (ours, theirs), moments)
@@ -95,14 +93,18 @@ def _in(subject: Subject, precision: str, within: Bounds) -> Iterator[Trial]:
         # Where training makes its own data, a step decides what the next one sees, and rounding can change an episode
         steps = STEPS if subject.benchmark.dataset.train_samples else 1
         yield from _steps(f"the initial state's steps, {steps}", precision, within, ours, theirs, initial, steps)
-        for name, begin in (("trained", state), ("shaken", shaken(state))):
+        for name, begin in begins:
             yield from _steps(f"a step from the {name} state", precision, within, ours, theirs, begin, 1)
         if larger:
             yield from _steps(
                 f"a step with {_named(larger)}", precision, within, *subject.pair(precision, **calm, **larger), state, 1
             )
+    wet = subject.pair(precision) if calm else (ours, theirs)
+    for name, begin in begins:  # with dropout, which an evaluation has to leave out
+        yield _predictions(f"predictions of the {name} state", precision, within, *wet, begin, subject.data)
+    yield from _seconds(subject, precision, wet[1], state)
     if calm:
-        yield draws.of_dropout(precision, (ours, theirs), subject.pair(precision), moments)
+        yield draws.of_dropout(precision, (ours, theirs), wet, moments)
 
 
 def _named(hyperparameters: Mapping[str, Any]) -> str:

@@ -166,6 +166,24 @@ def test_what_dropout_adds_is_told_from_what_samples_of_its_own_differ_by():
     assert equivalent(report), told(report)
 
 
+class Dropping(Tiny):
+    """A `Tiny` that leaves dropout on in its evaluation."""
+
+    def __init__(self, benchmark):
+        super().__init__(0.5)
+        self.dropout = benchmark.hyperparameters["dropout"]
+
+    def predict(self, data):
+        return [1 + self.dropout]
+
+
+def test_dropout_that_is_left_on_in_evaluation_is_found():
+    builders = [lambda *_: Tiny(0.5), lambda benchmark, _: Dropping(benchmark)]
+    report = equivalence(Subject(config.benchmark(ITEMS, "mini"), *builders, {}, "gpu", 1), ["fp32"])
+    broken = [row.trial for row in report.trials if not row.holds]
+    assert broken == [f"predictions of the {name} state" for name in ("trained", "shaken")], told(report)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_compiled_passes(precision, tmp_path, monkeypatch):
