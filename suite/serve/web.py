@@ -210,7 +210,11 @@ class Client:
             time.sleep(_AGAIN_S)
         if not answer.ok:
             raise UserError(f"url={self._url} answers {answer.status_code}: {shown(answer.text)}")
-        return answer.json()["prediction"]
+        try:
+            return answer.json()["prediction"]
+        except (ValueError, LookupError, TypeError) as error:
+            told = shown(answer.text)
+            raise UserError(f'url={self._url} answers {told}; expected {{"prediction": ...}}') from error
 
 
 def _session() -> requests.Session:

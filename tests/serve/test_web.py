@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import psutil
 import pytest
+import requests
 import uvicorn
 
 from suite.errors import BrokenContract, UserError
@@ -58,6 +59,16 @@ def test_a_server_whose_model_fails_is_told_from_one_that_is_gone(failing, said)
         end()
         with pytest.raises(UserError, match=f"url={url} does not answer: "):
             client.submit(0).result(60)
+
+
+@pytest.mark.parametrize("body", [b"hello", b"[]", b"{}"])
+def test_an_answer_without_a_prediction_is_one_line(failing, monkeypatch, body):
+    examples, url, _ = failing
+    answer = requests.Response()
+    answer.status_code, answer._content = 200, body
+    monkeypatch.setattr(requests.Session, "post", lambda *_, **__: answer)
+    with closing(Client(url, examples)) as client, pytest.raises(UserError, match=f"url={url} answers .*; expected "):
+        client.submit(0).result(60)
 
 
 @pytest.mark.parametrize(("later", "found"), [(0.0, (os.getpid(),)), (60.0, ())], ids=["here", "elsewhere"])
