@@ -22,7 +22,7 @@ from suite.config.dataset import Dataset, File
 from suite.config.models import Benchmark, Evaluation
 from suite.errors import UserError
 from suite.store import sums
-from suite.store.arrays import UNUSED_S, array_sha256, prepared
+from suite.store.arrays import UNUSED_S, array_sha256, prepared, prepared_to_score
 from suite.store.disk import partial
 from tests.store.conftest import MEMBERS, dataset, tar
 
@@ -105,8 +105,9 @@ def test_the_task_gets_the_folder_of_verified_files(tmp_path: Path) -> None:
 
 def test_missing_files_are_an_error_before_any_preparation(tmp_path: Path) -> None:
     task = Task()
-    with pytest.raises(UserError, match="is missing"):
-        prepared(benchmark(dataset(b"-", "http://127.0.0.1:1")), task, str(tmp_path))
+    for bring in (prepared, prepared_to_score):
+        with pytest.raises(UserError, match="is missing"):
+            bring(benchmark(dataset(b"-", "http://127.0.0.1:1")), task, str(tmp_path))
     assert task.given == []
 
 
@@ -133,6 +134,14 @@ def test_names_must_be_exactly_the_declared_ones() -> None:
         prepared(benchmark(), Task(lambda: {n: a for n, a in RIGHT.items() if n != "images"}))
     with pytest.raises(UserError, match="none declared"):
         prepared(benchmark(EMBEDDED.model_copy(update={"arrays": {}})), Task())
+    undeclared = EMBEDDED.model_copy(update={"arrays": dict.fromkeys(RIGHT)})
+    with pytest.raises(UserError, match=r"'images'.*found no such array"):
+        prepared(benchmark(undeclared), Task(lambda: {n: a for n, a in RIGHT.items() if n != "images"}))
+
+
+def test_sizes_must_be_the_declared_ones() -> None:
+    with pytest.raises(UserError, match=r"eval_samples of Ten is 9, but its arrays hold 10: declare eval_samples: 10 "):
+        prepared(benchmark(EMBEDDED.model_copy(update={"eval_samples": 9})), Task())
 
 
 HEADER = b"\x93NUMPY\x01\x00"
@@ -171,6 +180,9 @@ def test_changed_preparation_code_is_run_again(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "preparing_ten.py").write_text(code + "\n# another version\n")
     prepared(ten, task)
     assert task.calls == 2
+    (tmp_path / "beside_it.py").write_text("# which it may import")
+    prepared(ten, task)
+    assert task.calls == 3
 
 
 def test_arrays_of_other_code_stay_for_a_week_after_their_last_use(tmp_path: Path) -> None:

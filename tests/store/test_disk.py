@@ -42,6 +42,20 @@ def test_a_place_that_cannot_be_written_is_a_mistake_before_the_work(command, wo
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_two_things_are_not_written_to_one_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"/a\.html is to hold two things: give each a file of its own$"):
+        refuse_unwritable(Path("a.html"), None, tmp_path / "a.html")
+    refuse_unwritable(Path("/dev/null"), Path("/dev/null"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_that_no_file_holds_is_written_all_the_same(tmp_path):
+    """As of a file's name that is not UTF-8."""
+    write_text(tmp_path / "page.html", "a\udcff")
+    assert (tmp_path / "page.html").read_text() == "a?"
+
+
 def test_a_link_or_a_pipe_is_written_to_and_stays(tmp_path):
     pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
     os.mkfifo(pipe)

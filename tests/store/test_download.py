@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import resource
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +14,7 @@ from suite.config.dataset import Remote
 from suite.errors import UserError
 from suite.store import files
 from suite.store.disk import partial
-from suite.store.download import DownloadError, download
+from suite.store.download import DownloadError, download, download_all
 from tests.store.conftest import MEMBERS, Raw, Server, chunked, dataset, tar
 
 ARCHIVE = tar(MEMBERS)
@@ -165,6 +166,7 @@ def test_a_whole_part_needs_no_network(server: Server, tmp_path: Path) -> None:
 def test_an_archive_labelled_gzip_is_kept_as_it_is(server: Server, tmp_path: Path) -> None:
     server.answers = ["gzip"]
     assert fetched(server, tmp_path)
+    assert server.ranges == [None]
 
 
 def test_an_answer_of_404_is_final(server: Server, tmp_path: Path) -> None:
@@ -175,8 +177,28 @@ def test_an_answer_of_404_is_final(server: Server, tmp_path: Path) -> None:
 
 def test_a_failing_server_is_tried_again_but_not_for_ever(server: Server, tmp_path: Path) -> None:
     server.answers = [500] * 9
-    assert "500" in failure(server, tmp_path)
+    assert "set.tar: HTTP 500 Internal Server Error. Bring" in failure(server, tmp_path)
     assert len(server.ranges) == 3
+
+
+@pytest.mark.parametrize("status", [408, 429, 503])
+def test_a_server_that_is_too_busy_is_asked_again_and_later_each_time(
+    server: Server, tmp_path: Path, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float | None] = []
+    stopped = threading.Event()
+    monkeypatch.setattr("suite.store.download.WAIT_S", 2.0)
+    monkeypatch.setattr(stopped, "wait", waited.append)
+    remote = Remote(path="set.tar", bytes=len(ARCHIVE), sha256=sha256(ARCHIVE).hexdigest(), url=server.url)
+    server.answers = [status] * 2
+    download(remote, tmp_path / "set.tar", progress=False, stopped=stopped)
+    assert waited == [2.0, 4.0]
+
+
+def test_an_archive_that_lies_there_and_is_wrong_is_brought_anew(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "set.tar").write_bytes(ARCHIVE[:-1] + b"?")
+    assert fetched(server, tmp_path)
+    assert server.ranges == [None]
 
 
 @pytest.mark.parametrize(
@@ -249,3 +271,21 @@ def test_a_download_that_is_stopped_leaves_what_has_come(server: Server, tmp_pat
     assert partial(target).read_bytes() == server.content[:10]
     download(remote, target, progress=False)
     assert target.read_bytes() == server.content
+
+
+def test_where_one_of_many_fails_those_at_work_end_and_the_rest_do_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[bool] = []
+
+    def bring(remote: Remote, target: Path, progress: bool, token: str, stopped: threading.Event) -> None:
+        if remote.path == "0":
+            raise DownloadError("no such file")
+        heard.append(stopped.wait(5))
+        time.sleep(0.01)
+
+    monkeypatch.setattr("suite.store.download.download", bring)
+    with pytest.raises(DownloadError, match="no such file"):
+        download_all([Remote(path=f"{n}", bytes=1, url="http://127.0.0.1:1/") for n in range(500)], tmp_path)
+    assert all(heard)
+    assert len(heard) < 499

@@ -3,10 +3,12 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
 import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -46,6 +48,8 @@ def test_root_is_argument_then_environment_then_cache(tmp_path: Path, monkeypatc
     monkeypatch.setenv("SUITE_DATA", str(tmp_path / "e"))
     assert files.root() == tmp_path / "e"
     assert files.root(str(tmp_path / "a")) == tmp_path / "a"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert files.root("~/a") == tmp_path / "a"  # a shell leaves data_dir=~/a as it is
     (tmp_path / "a").touch()
     with pytest.raises(UserError, match=r"a is not a folder.*data_dir="):
         files.root(str(tmp_path / "a"))
@@ -111,8 +115,9 @@ def test_an_unchanged_file_is_read_once(root: Path, monkeypatch: pytest.MonkeyPa
     assert len(read) == len(MEMBERS)
 
     changed = root / "set/a.bin"
+    before = changed.stat()
     changed.write_bytes(b"?" + MEMBERS["set/a.bin"][1:])
-    os.utime(changed, ns=(0, 0))
+    os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))  # as by cp -p: the time of its inode tells
     assert [(each.path, each.state) for each in files.faults(dataset(b"", NOWHERE), root)] == [(changed, "corrupt")]
 
 
@@ -201,6 +206,26 @@ def test_a_link_in_a_files_place_is_refused(root: Path, tmp_path: Path, kind: by
     with pytest.raises(UserError, match=r"set.tar does not unpack .*a.bin is missing"):
         files.ensure(dataset(packed, NOWHERE), root)
     assert tree(root) == {"set.tar": packed}
+
+
+@pytest.mark.parametrize("archive_too", [True, False])
+def test_a_disk_that_cannot_hold_the_archive_beside_the_files_is_told(
+    root: Path, archive_too: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed, need = tar(MEMBERS), sum(map(len, MEMBERS.values()))
+    free = need + (len(packed) if archive_too else 0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    if archive_too:
+        files.require_room(dataset(packed, NOWHERE), root, list(dataset(packed, NOWHERE).members))
+    else:
+        with pytest.raises(UserError, match=r"Small Set needs 0\.0 GB in .*name a folder on a larger disk"):
+            files.require_room(dataset(packed, NOWHERE), root, list(dataset(packed, NOWHERE).members))
+
+
+def test_the_command_that_brings_data_can_be_typed_as_it_is(root: Path) -> None:
+    assert files.fetching("ten/mini", None) == "python -m suite.data fetch ten/mini"
+    assert files.fetching("ten/mini", "my data") == "python -m suite.data fetch ten/mini data_dir='my data'"
+    assert files.free_bytes(root / "a/folder/to/come") > 0
 
 
 def test_without_an_archive_the_source_is_named(root: Path) -> None:

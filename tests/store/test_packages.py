@@ -87,7 +87,7 @@ def test_a_module_that_exits_when_it_is_imported_does_not_end_the_command(tmp_pa
 
 
 def test_a_missing_framework_is_named_before_the_task_s_packages(site):
-    distributions.install(site, "time-to-accuracy", torch=["a-torch", "a-vision"], translation=["a-bleu"])
+    distributions.install(site, "time-to-accuracy", torch=["a-torch", "a-vision"], translation=["a-bleu", "a-torch"])
     assert packages.missing("translation", TORCH) == ["a-torch", "a-vision", "a-bleu"]
 
 

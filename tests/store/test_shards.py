@@ -148,8 +148,10 @@ def test_a_sum_that_the_server_names_holds_the_file(server: Server, tmp_path: Pa
     (tmp_path / "set.tar").unlink(missing_ok=True)
     with pytest.raises(DownloadError, match=f"expected {'0' * 64}"):  # the sum is asked for again
         download(remote, tmp_path / "set.tar", progress=False)
-    server.tag = None
-    download(remote, tmp_path / "set.tar", progress=False)
+    for tag in ("0" * 40, None):  # of a small file it is git's sum, which is none of its content alone
+        server.tag = tag
+        (tmp_path / "set.tar").unlink(missing_ok=True)
+        download(remote, tmp_path / "set.tar", progress=False)
     assert (tmp_path / "set.tar").read_bytes() == server.content
 
 
@@ -229,6 +231,16 @@ def test_shards_are_made_again_with_the_file_that_they_are_made_from(
     assert (tmp_path / "made/test.bin").stat().st_mtime_ns == test.st_mtime_ns
     shards.ensure(numbered, tmp_path)
     assert [(tmp_path / f"made/train_{i}.bin").read_bytes() for i in range(4)] == [b"22"] * 4
+
+
+def test_a_disk_without_room_for_shards_is_told_before_any_is_made(
+    numbered: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "load_sharding", lambda _: Numbering(1))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 90, 10))  # type: ignore[attr-defined]
+    with pytest.raises(UserError, match=r" needs 0\.0 GB in .*name a folder on a larger disk"):
+        shards.ensure(numbered, tmp_path)
+    assert not (tmp_path / "made").exists()
 
 
 def test_shards_stay_while_the_file_that_they_are_made_from_cannot_be_made(
