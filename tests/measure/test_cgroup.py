@@ -21,7 +21,8 @@ def test_version_2_takes_the_least_quota_of_all_groups_around_and_what_each_kept
         {
             "proc/self/cgroup": "0::/job/step\n",
             "sys/fs/cgroup/job/cpu.max": "150000 100000\n",
-            "sys/fs/cgroup/job/step/cpu.max": "max 100000\n",
+            "sys/fs/cgroup/job/step/cpu.max": "400000 100000\n",
+            "sys/fs/cgroup/cpu.max": "max 100000\n",
             "sys/fs/cgroup/job/cpu.stat": "usage_usec 9\nnr_throttled 3\nthrottled_usec 2500\n",
             "sys/fs/cgroup/job/step/cpu.stat": "usage_usec 9\nnr_throttled 1\nthrottled_usec 1000\n",
         },
@@ -61,8 +62,10 @@ def test_memory_is_left_by_the_least_of_all_groups_around_and_by_files_that_nobo
             "sys/fs/cgroup/job/memory.max": "9000\n",
             "sys/fs/cgroup/job/memory.current": "8000\n",
             "sys/fs/cgroup/job/memory.stat": "anon 7500\ninactive_file 500\n",
-            "sys/fs/cgroup/job/step/memory.max": "max\n",
+            "sys/fs/cgroup/job/step/memory.max": "20000\n",
             "sys/fs/cgroup/job/step/memory.current": "8000\n",
+            "sys/fs/cgroup/memory.max": "max\n",
+            "sys/fs/cgroup/memory.current": "9000\n",
         },
     )
     assert cgroup.memory_left(root) == 1500

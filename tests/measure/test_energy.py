@@ -130,6 +130,7 @@ def test_energy_of_nodes_is_their_sum_and_covered_as_the_worst_is() -> None:
     assert both.mean_w == pytest.approx(75)
     assert both.coverage == alone.coverage
     assert energy(leader, T0, until, ceiling_w=100, nodes=2).coverage == 0
+    assert energy([*leader, *other], T0, until, ceiling_w=100) == alone  # a file may tell of nodes that there were not
     assert energy(leader, T0, until, ceiling_w=100, nodes=10**12) == energy(leader, T0, until, ceiling_w=100, nodes=2)
 
 
@@ -137,7 +138,7 @@ def test_a_counter_that_one_node_lacks_does_not_cover_the_run() -> None:
     leader = rows(0, 10, 20, cpu=(0.0, 5.0, 10.0))
     other = [sample._replace(node=1, accelerator_j=None) for sample in leader]
     both = energy([*leader, *other], T0, T0 + 2000, None, nodes=2)
-    assert both.covers == ("cpu",)
+    assert (both.covers, both.source) == (("cpu",), "nvml+rapl")
     assert both.joules == pytest.approx(40)
     of_three = energy([*leader, *other], T0, T0 + 2000, None, nodes=3)  # of which the last lacks all
     assert of_three.covers == ()

@@ -188,6 +188,15 @@ def test_price_and_ceiling_of_cpus_grow_with_their_number() -> None:
     assert price_per_hour(by_hand, found) == cost(0.0, 1800) == 0
 
 
+@pytest.mark.parametrize(("name", "alone"), [("cpu", 0.41056), ("v100", 3.06)])
+def test_several_nodes_cost_as_much_as_each_of_them_and_draw_their_power_each(name: str, alone: float) -> None:
+    one, found = config.system(name), fakes.machine(cpus=8)
+    several = one.model_copy(update={"nodes": 3})
+    assert price_per_hour(one, found) == pytest.approx(alone)
+    assert price_per_hour(several, found) == pytest.approx(3 * alone)
+    assert systems.power_ceiling(several, found) == systems.power_ceiling(one, found)
+
+
 def test_what_is_not_known_is_none() -> None:
     found = fakes.machine("NVIDIA L40S")
     system = systems.resolve(config.system("auto"), found)
@@ -219,6 +228,24 @@ def test_a_processor_is_named_where_cpuinfo_does_not(cpuinfo, kernel, program, t
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert processor.processor() == (name, None, set())
+
+
+def test_cores_of_one_socket_count_once_and_either_kind_of_bf16_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cores = [f"processor : {n}\nmodel name : A CPU\nphysical id : {n // 2}\n" for n in range(4)]
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
+    fakes.install(monkeypatch)
+    for flag, bf16 in (("avx512_bf16", True), ("amx_bf16", True), ("avx512f", False)):
+        (tmp_path / "cpuinfo").write_text("".join(f"{core}flags : fpu {flag}\n\n" for core in cores))
+        found = machine.detect()
+        assert (found.cpu_model, found.sockets, found.cpu_bf16) == ("A CPU", 2, bf16)
+
+
+def test_work_on_accelerators_has_the_room_of_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes.install(monkeypatch, *(fakes.Device("NVIDIA L4", f"GPU-{gb}", memory=gb << 30) for gb in (24, 16, 80)))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert machine.room_of("gpu") == 16 << 30
 
 
 def test_work_on_cpus_has_no_more_room_than_its_container(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,19 @@ def test_the_verdict_on_a_run(
     assert (found.figures["others"], found.figures["steal"]) == (pytest.approx(others), pytest.approx(steal))
 
 
+def test_a_single_noisy_node_makes_the_run_noisy_and_is_named() -> None:
+    loud = [each._replace(node=2) for each in samples(0.06, 0.0)]
+    found = noise.judge([*samples(0.0, 0.0), *loud], {}, 10)
+    assert found.reasons == ("node 2: other processes took 6.0% of the CPUs",)
+    assert found.figures["others"] == 0.0  # the leader's
+
+
+def test_a_sample_weighs_as_long_as_it_lasted() -> None:
+    long = Sample(T0 + 14_000, None, None, None, 1.0, 0.0, 0.0)
+    short = [each._replace(others=0.5) for each in samples(0.0, 0.0)]
+    assert noise.judge([*short, long], {}, 10).figures["others"] == pytest.approx(0.5 * 4 / 14)
+
+
 def test_a_pause_between_samples_weighs_nothing() -> None:
     calm = samples(0.0, 0.0)
     late = [each._replace(time_ms=each.time_ms + 10**6, others=0.0) for each in calm]
