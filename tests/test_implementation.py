@@ -189,6 +189,35 @@ def test_the_framework_is_what_is_imported_also_by_way_of_the_reference(tmp_path
     assert found.told.imports.keys() >= {"numpy", "torch"}
 
 
+def test_what_is_imported_late_or_beside_a_file_of_that_name_is_told_too(ours):
+    """A file of a framework's name is not what `import` finds."""
+    for name in ("torch.py", "yaml.py"):
+        (ours / name).touch()
+    late = "\n\ndef late():\n    import rich.table\n    import torch\n    import yaml\n    from .keras import layers\n"
+    (ours / "__init__.py").write_text(NUMPY.read_text() + late)
+    assert contestant.read(ours, "numpy").told.imports.keys() == {"numpy", "rich", "torch"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try:\n    from .fast import build\nexcept ImportError:\n    from .slow import build\n",
+        "if True:\n    from .fast import make as build\n",
+        "from . import fast\nbuild: object = fast.make\n",
+    ],
+)
+def test_build_may_be_bound_in_any_way(ours, text):
+    (ours / "parts").mkdir()
+    for name in ("parts/__init__.py", "fast.py"):
+        shutil.copy(ours / "__init__.py", ours / name)
+    (ours / "__init__.py").write_text("import numpy\nACCELERATORS = 1\n" + text)
+    assert contestant.read(ours).told.entry == "__init__.py"
+    shutil.copy(ours / "__init__.py", ours / "train.py")
+    (ours / "__init__.py").write_text("")
+    (ours / "fast.py").unlink()
+    assert contestant.read(ours).told.entry == "train.py"
+
+
 def test_the_revision_of_its_own_repository_is_told(ours, tmp_path):
     def told_git(*words):
         mine = ("-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false")

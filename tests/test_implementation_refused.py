@@ -64,6 +64,10 @@ REFUSED = {
         lambda ours: [(ours / f"part_{at}.py").touch() for at in range(300)],
         "holds more than 200 files",
     ),
+    "much in all": (
+        lambda ours: [(ours / f"part_{at}.txt").write_text("1 " * (450 << 10)) for at in range(5)],
+        "ours holds more than 4 MiB: code is at most 200 files of text, 1 MiB each, 4 MiB in all",
+    ),
     "an odd name": (having("a\nb.txt", "x"), "name it in plain letters"),
     "the name of the reference": (renamed("reference"), "'reference' is no name for an implementation"),
     "a name with a space": (renamed("our code"), "'our code' is no name for an implementation"),

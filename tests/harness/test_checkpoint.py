@@ -38,6 +38,17 @@ def test_there_is_room_for_a_checkpoint_beside_the_last_one(tmp_path, monkeypatc
     assert whole - evidence == 2 * state["weights"].nbytes
 
 
+def test_a_disk_without_room_is_told_before_the_clock_starts_with_what_the_run_needs(tmp_path, monkeypatch):
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(checkpoint.os, "posix_fallocate", full)
+    state = {"weights": np.zeros(1 << 20)}  # of 8 MiB: five of them, and 16 MiB for the evidence
+    with pytest.raises(OSError, match="No space left on device: the run needs 56 MiB of room"):
+        checkpoint.reserve(tmp_path, state, 3)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_full_disk_is_left_no_fuller(tmp_path, monkeypatch):
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

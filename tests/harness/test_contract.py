@@ -1,13 +1,15 @@
 """Whom the errors of an implementation are blamed on."""
 
+import math
+import re
 from types import SimpleNamespace
 
 import pytest
 
 from suite import config
-from suite.errors import UserError
+from suite.errors import BrokenContract, UserError
 from suite.harness import contract
-from suite.harness.implementation import Device
+from suite.harness.implementation import Device, TrainStats
 from suite.store.authors import place
 
 
@@ -21,6 +23,57 @@ def test_a_changed_hyperparameter_is_not_blamed_for_workers_that_cannot_reach_ea
     device = Device("cpu", "fp32", addresses=addresses)
     with pytest.raises(raised, match="connectFullMesh failed"):
         contract.build(SimpleNamespace(build=build), changed, {}, 1, device)
+
+
+class Answering:
+    """An implementation of which `train_until` returns what it is told to."""
+
+    def __init__(self, stats):
+        self.stats, self.state = stats, {}
+
+    def train_until(self, samples):
+        return self.stats
+
+    def predict(self, data):
+        return self.stats
+
+    def state_dict(self):
+        return self.state
+
+    def load_state_dict(self, state):
+        self.state = state
+
+
+@pytest.mark.parametrize(
+    ("stats", "said"),
+    [
+        (TrainStats(2**63, 0.5), "an int, 9223372036854775808 as samples"),
+        (TrainStats(40, -(2**63)), "an int, -9223372036854775808 as loss"),
+        (TrainStats(40, "0.5"), "a str, '0.5' as loss"),
+        (TrainStats(True, 0.5), "a bool, True as samples"),
+        (TrainStats(20, 0.5), "stopped at 20 samples"),
+        (TrainStats(50, 0.5), "stopped at 50 samples, in steps of 20"),
+        (TrainStats(60, 0.5), "stopped at 60 samples, in steps of 20"),
+    ],
+)
+def test_what_no_evidence_can_hold_or_no_step_ends_at_breaks_the_contract(stats, said):
+    with pytest.raises(BrokenContract, match=re.escape(f"of ours {said}") if said[0] == "s" else re.escape(said)):
+        contract.Checked(Answering(stats), "ours", 20).train_until(40)
+
+
+def test_a_state_may_be_of_any_samples_and_one_step_leads_beyond_it():
+    made = contract.Checked(Answering(TrainStats(60, None)), "ours", 20)
+    made.load_state_dict({})
+    assert made.train_until(1).samples == 60
+    with pytest.raises(BrokenContract, match="predict of ours returned a str"):
+        contract.Checked(Answering("1101"), "ours", 20).predict({})
+
+
+def test_predictions_that_json_gives_back_as_others_are_named():
+    contract.check_json([1, [math.nan, {"box": [0.5, None, True]}], "a"])
+    for changed in ({"box": (1, 2)}, {1: 2}, [{"a": 1, 2: 3}]):
+        with pytest.raises(BrokenContract, match=r"prediction 1 \(from 0\) that predict returned is .* read back"):
+            contract.check_json([0, changed])
 
 
 def test_a_syntax_error_lies_in_the_file_that_has_it():

@@ -159,3 +159,43 @@ def test_predictions_that_the_task_refuses_end_the_run_and_are_kept(tmp_path):
     assert [line.key for line in lines[-3:]] == ["eval_stop", "block_stop", "run_stop"]
     assert (reason, lines[-1].metadata["status"], lines[-1].metadata["reason"]) == ("refused", "aborted", "refused")
     assert (tmp_path / "predictions.jsonl").read_text() == '"many\\u001b"\n'
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reason", "saved"),
+    [(0.5, "interrupt", 4000), (1.0, "target", 100)],  # of a run that ended by itself nothing more is saved
+)
+def test_a_signal_during_an_evaluation_ends_the_run_after_it(tmp_path, monkeypatch, prediction, reason, saved):
+    monkeypatch.setattr(checkpoint, "SHARE", 1e-12)  # after the first, no other is due
+    made, predicted = Counting(prediction), []
+    monkeypatch.setattr(made, "predict", lambda data: predicted.append(data) or [prediction])
+    found, lines = run(tmp_path, made, interrupted=lambda: bool(predicted))
+    assert (found, lines[-1].metadata["reason"]) == (reason, reason)
+    assert [samples_of(line) for line in lines if line.key == "block_start"] == [0]
+    assert [samples_of(line) for line in lines if line.key == "eval_accuracy"] == [4000]
+    assert checkpoint.load(tmp_path, samples_of(lines[-1]))[1] == saved
+
+
+def test_throughput_is_that_of_all_samples_since_the_last_line(tmp_path, monkeypatch):
+    """Of a second for the first sample, and a thousandth for each later one."""
+    now, implementation = [0.0], Counting(0.5)
+    monkeypatch.setattr("suite.harness.loop.time.monotonic", lambda: now[0])
+    train_until = implementation.train_until
+
+    def training(samples):
+        now[0] += (samples - implementation.samples) / 1000 + (implementation.samples == 0) * 0.999
+        return train_until(samples)
+
+    monkeypatch.setattr(implementation, "train_until", training)
+    _, lines = run(tmp_path, implementation)
+    first, second, *_ = (line.value["throughput"] for line in lines if line.key == "tracked_stats")
+    assert (first, second) == (pytest.approx(100 / 1.099), pytest.approx(1000))
+
+
+def test_what_is_not_known_of_an_evaluation_is_none(tmp_path):
+    endless = MINI.model_copy(update={"dataset": MINI.dataset.model_copy(update={"train_samples": None})})
+    log = Log(tmp_path / "log.txt")
+    metrics = {"accuracy": 1.0, "calibration": math.nan}
+    Loop(endless, Counting(1.0), {}, lambda _: metrics, log, tmp_path, lambda *_: None, lambda: False).run(0)
+    (told,) = [line.metadata for line in log.lines if line.key == "eval_accuracy"]
+    assert (told["epoch_num"], told["metrics"]) == (None, {"accuracy": 1.0, "calibration": None})
