@@ -67,7 +67,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
     assert eighth(tmp_path, "run", "resume=cut", "mlflow=false").returncode == 0
 
 
-def test_a_signal_that_a_framework_took_while_it_was_built_is_heard(tmp_path, monkeypatch):
+def test_a_signal_that_a_framework_took_while_it_was_built_is_heard_and_the_run_goes_on(tmp_path, monkeypatch):
     """As JAX's `distributed.initialize` takes SIGTERM, past Python."""
     build = contract.build
 
@@ -78,9 +78,28 @@ def test_a_signal_that_a_framework_took_while_it_was_built_is_heard(tmp_path, mo
         made.train_until = lambda samples: (train(samples), signal.raise_signal(signal.SIGTERM))[0]
         return made
 
-    monkeypatch.setattr(contract, "build", taking)
-    assert eighth(tmp_path, "run", *RUN, "seed=1", "out=cut").returncode == 143
+    with monkeypatch.context() as patch:
+        patch.setattr(contract, "build", taking)
+        assert eighth(tmp_path, "run", *RUN, "seed=1", "out=cut").returncode == 143
     assert (tmp_path / "cut/manifest.json").exists()
+    assert (tmp_path / "cut/checkpoint.npz").exists()
+    began = []
+
+    def watched(*arguments):
+        made = build(*arguments)
+        train = made.train_until
+        made.train_until = lambda samples: (began.append(int(made.state_dict()["samples"])), train(samples))[1]
+        return made
+
+    monkeypatch.setattr(contract, "build", watched)
+    done = eighth(tmp_path, "run", "resume=cut", "mlflow=false")
+    assert done.returncode == 0, done.stderr
+    for measured in ("suite_energy", "suite_cost"):
+        assert keys(tmp_path / "cut").count(measured) == 2  # of the time until each end
+    assert rules_broken(tmp_path, "cut") == set()
+    (restart,) = (line.metadata["samples_count"] for line in lines(tmp_path / "cut") if line.key == "suite_restart")
+    assert began[0] == restart > 0
+    assert {path.name for path in (tmp_path / "cut").iterdir()} == {*OF_EACH_RUN, "manifest.json"}
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -1,0 +1,72 @@
+"""The plan that the evidence of an interrupted command holds, and what contradicts it."""
+
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from suite import config
+from suite.config.plan import Plan
+from suite.errors import UserError
+from suite.record.system import STATUSES
+from suite.run.resuming import from_evidence
+
+WITNESS = "http://witness.example/tsr"
+HW = config.system("cpu", {**config.load("hw", "cpu"), "workers": 2, "price_per_hour": 1.5})
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """One of which nothing is as it is by default."""
+    benchmark, framework = config.benchmark("detection", "mini"), config.framework("tensorflow")
+    declared = ("someone", "open", STATUSES["available"], WITNESS)
+    return Plan(benchmark, HW, framework, "bf16", (3, 9), "a round", "0" * 32, *declared, tmp_path / "out", "keep")
+
+
+def written(plan, without=()):
+    plan.folder(1).mkdir(parents=True)
+    values = {name: value for name, value in plan.resolved(1).items() if name not in without}
+    (plan.folder(1) / "config.yaml").write_text(yaml.safe_dump(values))
+    return plan.out
+
+
+def test_all_of_it_is_gone_on_with(plan):
+    assert from_evidence(written(plan), {}, None).resolved(1) == plan.resolved(1)
+
+
+def test_evidence_that_tells_less_is_of_what_there_was_then(plan):
+    out = written(plan, ("division", "status", "checkpoints", "token", "witness"))
+    then = {"division": "closed", "status": "research", "checkpoints": "last", "token": None, "witness": None}
+    assert from_evidence(out, {}, None).resolved(1) == replace(plan, **then).resolved(1)
+
+
+@pytest.mark.parametrize(
+    ("given", "begun"),
+    [
+        ({"task": "translation"}, "task=detection"),
+        ({"precision": "fp32"}, "precision=bf16"),
+        ({"runs": 3}, "runs=2"),
+        ({"submitter": "another"}, "submitter=someone"),
+        ({"division": "closed"}, "division=open"),
+        ({"category": "preview"}, "category=available"),
+        ({"checkpoints": "last"}, "checkpoints=keep"),
+        ({"subset": 0.5}, "subset=None"),
+        ({"hw": "v100"}, "hw=cpu"),
+        ({"seed": 9}, "seed=3"),
+        ({"token": "another"}, "token=a round"),
+        ({"witness": "http://another.example/"}, f"witness={WITNESS}"),
+    ],
+)
+def test_what_is_another_than_it_was_begun_with_is_told_with_what_it_was(plan, given, begun):
+    ((name, value),) = given.items()
+    with pytest.raises(UserError) as error:
+        from_evidence(written(plan), given, None)
+    assert str(error.value) == f"{name}={value} contradicts resume={plan.out}, which is a run of {begun}"
+
+
+def test_what_repeats_it_in_other_words_is_no_contradiction(plan, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = {"out": f"{plan.out}/", "hw": "auto", "evaluation": {}, "hw.price_per_hour": 1.5, "seed": "3"}
+    assert from_evidence(written(plan), given, None).resolved(1) == plan.resolved(1)
+    with pytest.raises(UserError, match=r"^evaluation=\{'often': None\} comes too late"):
+        from_evidence(plan.out, {"evaluation": {"often": None}}, None)
