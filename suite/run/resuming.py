@@ -7,13 +7,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from suite import config
 from suite.config.contestant import Contestant
 from suite.config.models import Benchmark, System
-from suite.config.plan import Plan
-from suite.errors import UserError
+from suite.config.plan import Kept, Plan
+from suite.config.values import Values
+from suite.errors import UserError, one_of
 from suite.harness.contestant import OwnImplementation
 from suite.harness.folder import configs
 from suite.record import evidence
@@ -25,21 +28,43 @@ from suite.store.disk import read_safely
 _OF_COMMAND = ("implementation", "data_dir", "mlflow")  # options of each command, not of a run
 _OF_CODE = ("framework",)  # in which the user's own code trains, if it imports two
 _WORKERS = "hw.workers"  # may differ on as many nodes: a step has the same samples with any number of workers
+_ALIKE = ("task", "scale", "framework", "precision", "runs", "submitter", "division", "checkpoints", "token", "witness")
 _UNSTORED = tuple(f"hw.{name}" for name, field in System.model_fields.items() if field.exclude)  # for forecasts alone
-_STORED = {"task", "scale", "framework", "precision", "submitter", "result_id", "runs", "seeds", "system", "benchmark"}
+
+
+class _Stored(Values):
+    """What a plan is made of again; older evidence lacks what has a default here."""
+
+    task: str
+    scale: str
+    framework: str
+    precision: str
+    submitter: str
+    result_id: str
+    runs: int
+    seeds: Annotated[tuple[int, ...], Field(min_length=1)]
+    system: dict[str, Any]
+    benchmark: dict[str, Any]
+    division: str = DIVISIONS[0]
+    status: str = STATUSES["research"]
+    checkpoints: Kept = "last"
+    token: str | None = None
+    witness: str | None = None
 
 
 def stored(out: Path, option: str = "resume=") -> dict[str, Any]:
     """The resolved configuration of the first run in `out`, which `option` names.
 
-    Raises UserError if there is none.
+    Raises UserError if there is none, and for a value of another kind than a run writes.
     """
+    fields = _Stored.model_fields
     for path in configs(out):
         try:
             if path.exists():
                 values, _ = yaml_mapping(read_safely(path))
-                if values.keys() >= _STORED and isinstance(values["system"], dict):
-                    return values
+                if values.keys() >= {name for name, field in fields.items() if field.is_required()}:
+                    told = {name: value for name, value in values.items() if name in fields}
+                    return {**values, **config.checked(_Stored, told, f"{option}{out}: {path.name}").model_dump()}
         except (OSError, ValueError) as error:
             raise UserError(f"{option}{out}: {path.name} cannot be read ({error})") from error
     raise UserError(f"{option}{out} holds no run: give the out= folder of a run")
@@ -67,22 +92,22 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
     run, and for a single run of several, which cannot be resumed alone. Only the number of workers on each node may
     change, once all runs have begun.
     """
-    lacking = {"division": DIVISIONS[0], "status": STATUSES["research"], "checkpoints": "last"}  # in older evidence
-    values, named = lacking | stored(out, option), f"{option}{out}"
+    values, named = stored(out, option), f"{option}{out}"
+    categories = {status: category for category, status in STATUSES.items()}
     if option == "resume=" and values["runs"] != 1 and (out / evidence.CONFIG).exists():
         raise UserError(
             f"{named} is one of {values['runs']} runs: give the folder that holds them, resume={out.absolute().parent}"
         )
     contestant = _contestant(out, named, values.get("implementation"), own)
+    workers = given.get(_WORKERS, values["system"].get("workers"))
+    benchmark = config.checked(Benchmark, values["benchmark"], f"{out}: benchmark")
+    system = config.checked(System, {**values["system"], "workers": workers}, f"{out}: system")
     known = {
-        **{name: values[name] for name in ("task", "scale", "framework", "precision", "runs", "submitter", "division")},
-        "checkpoints": values["checkpoints"],
-        "category": next(category for category, status in STATUSES.items() if status == values["status"]),
-        "subset": values["benchmark"].get("dataset", {}).get("subset"),
-        "hw": values["system"]["name"],
+        **{name: values[name] for name in _ALIKE},
+        "category": categories[one_of(f"status of {named}", values["status"], categories)],
+        "subset": benchmark.dataset.subset,
+        "hw": system.name,
         "seed": values["seeds"][0],
-        "token": values.get("token"),
-        "witness": values.get("witness"),
     }
     for name, value in known.items():
         if given.get(name) is not None and str(given[name]) not in (str(value), "auto"):
@@ -91,19 +116,18 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
         same = Path(str(value)) == out if name == "out" else _repeats(value, _stored_at(values, name.split(".")))
         if name not in (*known, "resume", "dry_run", *_OF_COMMAND, *_UNSTORED, _WORKERS) and not same:
             raise UserError(f"{name}={given[name]} comes too late: {named} goes on as it was begun. Leave it out.")
-    workers = given.get(_WORKERS, values["system"].get("workers"))
     made = Plan(
-        benchmark=config.checked(Benchmark, values["benchmark"], f"{out}: benchmark"),
-        system=config.checked(System, {**values["system"], "workers": workers}, f"{out}: system"),
+        benchmark=benchmark,
+        system=system,
         framework=config.framework(values["framework"]),
         precision=values["precision"],
-        seeds=tuple(values["seeds"]),
-        token=values.get("token"),
+        seeds=values["seeds"],
+        token=values["token"],
         result_id=values["result_id"],
         submitter=values["submitter"],
         division=values["division"],
         status=values["status"],
-        witness=values.get("witness"),
+        witness=values["witness"],
         out=out,
         checkpoints=values["checkpoints"],
         contestant=contestant,

@@ -70,3 +70,23 @@ def test_what_repeats_it_in_other_words_is_no_contradiction(plan, tmp_path, monk
     assert from_evidence(written(plan), given, None).resolved(1) == plan.resolved(1)
     with pytest.raises(UserError, match=r"^evaluation=\{'often': None\} comes too late"):
         from_evidence(plan.out, {"evaluation": {"often": None}}, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("status", "reserch"),
+        ("seeds", []),
+        ("seeds", 5),
+        ("framework", ["numpy"]),
+        ("benchmark", 1),
+        ("runs", "2"),
+        ("system", {}),
+    ],
+)
+def test_a_value_that_no_run_writes_is_one_line(plan, name, value):
+    path = written(plan) / "run_1" / "config.yaml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), name: value}))
+    with pytest.raises(UserError, match=name) as error:
+        from_evidence(plan.out, {}, None)
+    assert "\n" not in str(error.value)
