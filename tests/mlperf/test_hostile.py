@@ -94,9 +94,13 @@ def test_what_is_no_plain_file_is_not_opened_to_wait(tmp_path: Path) -> None:
     assert [Path(finding.file).name for finding in review.findings if finding.severity == "error"] == ["result_7.txt"]
 
 
+def killed(*task: object) -> None:
+    os._exit(1)
+
+
 def test_a_process_that_is_killed_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reviewing, "usable_cpus", lambda: 2)
-    monkeypatch.setattr(reviewing, "review_log", lambda *task: os._exit(1))
+    monkeypatch.setattr(reviewing, "review_log", killed)
     with pytest.raises(UserError, match="a process that reviews logs was killed, perhaps for want of memory"):
         mlperf.review(maker.package(tmp_path, runs=16), RULESET)
 
