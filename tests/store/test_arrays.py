@@ -6,10 +6,9 @@ import inspect
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -18,68 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from suite.config.dataset import Dataset, File
-from suite.config.models import Benchmark, Evaluation
+from suite.config.dataset import File
 from suite.errors import UserError
 from suite.store import sums
 from suite.store.arrays import UNUSED_S, array_sha256, prepared, prepared_to_score
 from suite.store.disk import partial
 from tests.store.conftest import MEMBERS, dataset, tar
-
-Arrays = dict[str, np.ndarray]
-RIGHT: Arrays = {
-    "images": np.arange(600, dtype=np.uint8).reshape(10, 60),
-    "answer_labels": np.arange(10),
-    "empty": np.zeros((0, 3)),
-}
-EMBEDDED = Dataset(
-    name="Ten",
-    licence="CC0-1.0",
-    citation="-",
-    source="-",
-    eval_samples=10,
-    arrays={name: array_sha256(array) for name, array in RIGHT.items()},
-)
-
-
-class Task:
-    """Remembers what it was asked to prepare, and may prepare other arrays."""
-
-    METRICS: ClassVar = {"accuracy": (0.0, 1.0)}
-
-    def __init__(self, make: Callable[[], Arrays] = lambda: dict(RIGHT)) -> None:
-        self.make = make
-        self.given: list[tuple[str, Path]] = []
-
-    def prepare(self, scale: str, files: Path) -> Arrays:
-        self.given.append((scale, files))
-        return self.make()
-
-    def split_sizes(self, data: Mapping[str, np.ndarray]) -> dict[str, int]:
-        return {"eval_samples": 10}
-
-    def score(self, predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> dict[str, float]:
-        raise AssertionError("preparing arrays never scores")
-
-
-def benchmark(data: Dataset = EMBEDDED) -> Benchmark:
-    return Benchmark(
-        task="ten",
-        scale="mini",
-        title="Ten",
-        metric="accuracy",
-        target=1,
-        direction="higher",
-        evaluation=Evaluation(first=1, every=1),
-        budget_samples=1,
-        runs=1,
-        dataset=data,
-        hyperparameters={},
-    )
-
-
-def same(found: Arrays) -> bool:
-    return found.keys() == RIGHT.keys() and all(np.array_equal(found[name], RIGHT[name]) for name in RIGHT)
+from tests.store.ten import EMBEDDED, RIGHT, Arrays, Task, benchmark, same
 
 
 def test_arrays_are_memory_mapped_read_only_and_prepared_once() -> None:

@@ -12,7 +12,7 @@ import pytest
 from suite.errors import UserError
 from suite.store import sums
 from suite.store.arrays import prepared
-from tests.store import test_arrays as made
+from tests.store import ten as made
 
 true = np.save
 
