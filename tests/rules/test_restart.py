@@ -129,6 +129,13 @@ def test_a_run_that_went_on_after_a_signal_passes_and_its_last_stop_counts(run):
     assert (made.runs[0].summary.seconds, made.runs[0].summary.restarts) == (seconds, 1)
 
 
+def test_the_power_of_a_run_that_went_on_is_that_of_its_last_stop(run):
+    """Whatever the energy said that a signal had sealed."""
+    signalled(run)
+    run.edit(logkeys.ENERGY, lambda record: record["metadata"].update(mean_w=0.0), at=-1)
+    assert "measurement.7" in rules_of(review(run.folder).findings)
+
+
 def test_only_a_run_that_a_signal_stopped_goes_on(run):
     signalled(run)
     run.edit(keys.RUN_STOP, lambda record: record["metadata"].update(reason="budget"))
