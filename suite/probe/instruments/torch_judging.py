@@ -150,11 +150,11 @@ def _kind(tensor: torch.Tensor) -> str:
 
 
 def _plain(tensor: torch.Tensor) -> np.ndarray:
-    return tensor.detach().double().cpu().numpy().ravel()
+    return tensor.detach().to_dense().double().cpu().numpy().ravel()
 
 
 def _same(some: Made, others: Made) -> bool:
-    pairs = [(a, b) for a, b in zip(some, others, strict=True) if _judgeable(a) and _judgeable(b)]
+    pairs = [(a.to_dense(), b.to_dense()) for a, b in zip(some, others, strict=True) if _judgeable(a) and _judgeable(b)]
     return all(bool(((a == b) | (a.isnan() & b.isnan())).all()) for a, b in pairs)
 
 

@@ -47,20 +47,22 @@ class Tracker(Operators):  # type: ignore[no-untyped-call]
 
     def holds(self, tensor: torch.Tensor, kind: str) -> None:
         """Count the tensor's storage from now until it is freed."""
-        storage = tensor.untyped_storage()
-        entry = [kind, storage.nbytes()]
-        self.kinds[storage] = entry
-        self.now[kind] += storage.nbytes()
-        weakref.finalize(storage, self._freed, entry)
+        for part in tensors(tensor):
+            storage = part.untyped_storage()
+            entry = [kind, storage.nbytes()]
+            self.kinds[storage] = entry
+            self.now[kind] += storage.nbytes()
+            weakref.finalize(storage, self._freed, entry)
 
     def is_now(self, tensor: torch.Tensor, kind: str) -> None:
         """Change the kind of a tensor; do nothing for one that is not tracked."""
-        if entry := self.kinds.get(tensor.untyped_storage()):
-            self.now[entry[0]] -= entry[1]
-            self.now[kind] += entry[1]
-            entry[0] = kind
-            if self.now.total() == self.peak.total():
-                self.peak = self.now.copy()
+        for part in tensors(tensor):
+            if entry := self.kinds.get(part.untyped_storage()):
+                self.now[entry[0]] -= entry[1]
+                self.now[kind] += entry[1]
+                entry[0] = kind
+        if self.now.total() == self.peak.total():
+            self.peak = self.now.copy()
 
     def saved(self, tensor: torch.Tensor) -> torch.Tensor:
         """Count a tensor as kept for the backward pass."""

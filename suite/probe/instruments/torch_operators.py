@@ -25,8 +25,13 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def tensors(values: Any) -> list[torch.Tensor]:
-    """The tensors among values of any nesting, such as an operator's arguments."""
-    return [each for each in tree_leaves(values) if isinstance(each, torch.Tensor)]
+    """The tensors among values of any nesting, such as an operator's arguments; a sparse one as those it is made of."""
+    return [part for each in tree_leaves(values) if isinstance(each, torch.Tensor) for part in _parts(each)]
+
+
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """A tensor itself, or the indices and the values of a sparse one, such as the gradient of a sparse embedding."""
+    return [tensor._indices(), tensor._values()] if tensor.is_sparse else [tensor]
 
 
 def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:

@@ -64,7 +64,7 @@ class Shadow(Operators):  # type: ignore[no-untyped-call]
         """An operator's argument for its shadow; whole numbers that nothing has made or will write stay as they are."""
         if isinstance(value, torch.dtype):
             return doubled(value)
-        if not isinstance(value, torch.Tensor):
+        if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
             return value
         if writes or _shadowed(value) or value.untyped_storage() in self.storages:
             return self.of(value)
