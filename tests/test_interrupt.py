@@ -52,12 +52,9 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(ENVIRONMENT, "PARITY_STALL_AT", "801")  # in the first step of the fourth block
         process = start(tmp_path, "tests.eighth_task", "run", *SLOW, "out=cut")
-    wait_for(tmp_path / "cut", "block_start", 4)
+    read_until(process, "stalled\n")
     process.send_signal(signal.SIGTERM)
-    while not (told := process.stderr.readline()).endswith(
-        "ending after this step, with sealed evidence; a second signal ends it at once\n"
-    ):
-        assert told
+    read_until(process, "ending after this step, with sealed evidence; a second signal ends it at once\n")
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=FOREVER_S)
@@ -65,6 +62,12 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
     assert "ending after this step" not in errors
     assert not (tmp_path / "cut/manifest.json").exists()
     assert eighth(tmp_path, "run", "resume=cut", "mlflow=false").returncode == 0
+
+
+def read_until(process, end):
+    """Read what it complains of, up to a line of this end."""
+    while not (line := process.stderr.readline()).endswith(end):
+        assert line
 
 
 def test_a_signal_that_a_framework_took_while_it_was_built_is_heard_and_the_run_goes_on(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """Logistic regression."""
 
 import os
+import sys
 import time
 
 import numpy as np
@@ -26,8 +27,10 @@ class LogisticRegression:
             probability = 1 / (1 + np.exp(-points @ self.weights))
             self.weights -= self.hyper["opt_base_learning_rate"] * points.T @ (probability - sides) / size
             self.samples += size
-            while self.samples >= float(os.environ.get(STALL_AT, "inf")):
-                time.sleep(1)
+            if self.samples >= float(os.environ.get(STALL_AT, "inf")):
+                print("stalled", file=sys.stderr, flush=True)
+                while True:
+                    time.sleep(1)
             if self.samples >= samples:
                 return TrainStats(self.samples, float(np.mean(np.abs(probability - sides))))
 
