@@ -226,16 +226,21 @@ class Parts:
     def run(self, steps: int) -> None:
         self.row.expand(1000, 1000) + self.square
         self.square[:, self.places] = self.nothing
-        torch.nn.functional.nll_loss(self.square, self.targets)
+        with torch.enable_grad():
+            scores, planes = (torch.zeros(shape, requires_grad=True) for shape in ((1000, 1000), (1, 1, 1000, 1000)))
+            torch.nn.functional.nll_loss(scores, self.targets).backward()
+            torch.nn.functional.max_pool2d(planes, 2).sum().backward()
 
 
 def test_of_a_part_only_the_part_is_moved():
-    """Two columns are read and written, by two indices of 8 bytes and from one number."""
+    """Two columns are read and written, by two indices of 8 bytes and from one number; gradients read no scores."""
     watched = instruments.load("torch").watch(Parts, Device("cpu", "fp32"))
     moved = {each.operator.removeprefix("aten."): each.bytes for each in watched.trace(1).calls}
     assert moved["add"] == 8_004_000
     assert moved["index_put_"] == 2 * 8000 + 2 * 8 + 4
     assert moved["nll_loss_forward"] == 4000 + 8000 + 2 * 4
+    assert moved["nll_loss_backward"] == 4_000_000 + 8000 + 2 * 4
+    assert moved["max_pool2d_with_indices_backward"] == 4_000_000 + 250_000 * 8 + 4
 
 
 @pytest.mark.slow

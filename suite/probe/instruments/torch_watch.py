@@ -26,11 +26,13 @@ from suite.probe.workload import Workload
 
 UNMOVED = re.compile("_unsafe_view|(new_)?empty(_.*)?")  # names of operators that make no numbers
 # Operators in WRITTEN read nothing of the first tensors that they are given, those in PICKED as much of the first as
-# they make, those in LOSS a number for each target; those in PUT, and add_ of a sparse one, change as many numbers of
-# the first as the largest of the others has, or as index_put_ addresses
+# they make, those in LOSS a number for each target, and those in SHAPED nothing of the second, whose shape they take;
+# those in PUT, and add_ of a sparse one, change as many numbers of the first as the largest of the others has, or as
+# index_put_ addresses
 WRITTEN = re.compile(r"new_.*|.*_like|(_foreach_)?(copy|zero|fill|uniform|normal|bernoulli|exponential|random)_")
 PICKED = re.compile("embedding|index|index_select|gather|take|sparse_mask")
 LOSS = re.compile("nll_loss(2d)?_forward")
+SHAPED = re.compile(r"(nll_loss(2d)?|_?adaptive_(avg|max)_pool[23]d|(avg|max)_pool[23]d(_with_indices)?)_backward")
 PUT = re.compile("index_(add|copy|put)_|scatter_((add|reduce)_)?")
 REGION = "probe "  # begins the name of a region of the profiler that is one call of an operator
 
@@ -147,6 +149,8 @@ def moves(operator: str, args: Sequence[Any], given: Sequence[torch.Tensor], mad
         sizes[0] = min(sizes[0], made[-1].nbytes)
     elif LOSS.fullmatch(operator):
         sizes[0] = min(sizes[0], given[1].numel() * given[0].itemsize)
+    elif SHAPED.fullmatch(operator):
+        sizes[1] = 0
     elif PUT.fullmatch(operator) or (operator == "add_" and getattr(args[1], "is_sparse", False)):
         addressed = torch.ops.aten.index(*args[:2]) if operator == "index_put_" else max(given[1:], key=torch.numel)
         sizes[0] = sizes[-1] = min(sizes[0], addressed.numel() * given[0].itemsize)
