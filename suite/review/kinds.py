@@ -55,8 +55,7 @@ def kinds(report: Report) -> list[Kind]:
     found: dict[tuple[str, ...], Kind] = {}
     for finding in report.findings:
         waiver = report.waived.get(finding)
-        granted = (waiver.reason, waiver.reviewer, str(waiver.date)) if waiver else ()
         asked = _NUMBER.sub("#", finding.expected)
-        key = (finding.rule, finding.severity, asked, finding.mend, *granted)
+        key = (finding.rule, finding.severity, asked, finding.mend, waiver.granted if waiver else "")
         found.setdefault(key, Kind([], waiver)).findings.append(finding)
     return list(found.values())

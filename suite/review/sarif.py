@@ -49,6 +49,5 @@ def _result(report: Report, finding: Finding, index: int) -> dict[str, Any]:
         "locations": [{"physicalLocation": place}],
     }
     if waiver := report.waived.get(finding):
-        justification = f"{waiver.reason} ({waiver.reviewer}, {waiver.date})"
-        result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": justification}]
+        result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": waiver.granted}]
     return result

@@ -71,6 +71,11 @@ class Waiver(BaseModel):
         """What it would excuse, in words."""
         return f"a finding against {self.rule}" + (f" in {self.file}" if self.file else "")
 
+    @property
+    def granted(self) -> str:
+        """Why, by whom and when it was granted, in words."""
+        return f"{self.reason} ({self.reviewer}, {self.date})"
+
     def covers(self, finding: Finding) -> bool:
         """Whether `finding` is one that this excuses."""
         return waivable(finding.rule) and finding.rule == self.rule and self.file in (None, finding.file)
