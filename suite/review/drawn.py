@@ -12,8 +12,9 @@ from suite.mlperf import lines
 from suite.plots.charts import Group
 from suite.record.history import READ, Event, History, history
 from suite.record.parsing import whole
+from suite.review.excerpt import content_of
 from suite.review.model import Log, Report
-from suite.store.disk import UnsafeFile, read_safely
+from suite.store.disk import UnsafeFile
 
 MAX_GROUPS = 20  # on the page, those that fail first
 MAX_RUNS = 20  # of a group
@@ -61,12 +62,11 @@ def _within(folder: str, path: str) -> str:
 
 def history_of(log: Log, root: Path, ruleset: str) -> History:
     """The history of an MLPerf log below `root`; empty where it cannot be read."""
-    path = root / log.path if root.is_dir() else root
-    if not path.resolve().is_relative_to(root.resolve()):
+    if (content := content_of(root, log.path, MAX_BYTES)) is None:
         return History()
     try:
-        found = lines.read(read_safely(path, MAX_BYTES), ruleset, READ).lines
-    except (OSError, UnsafeFile):
+        found = lines.read(content, ruleset, READ).lines
+    except UnsafeFile:
         return History()
     events = []
     for line in found:

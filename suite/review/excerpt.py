@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
 
@@ -17,28 +17,32 @@ Place = tuple[str, int]
 
 
 def excerpts(root: Path, findings: Iterable[Finding]) -> dict[Place, str]:
-    """The text of each line that a finding names, by file and line; what cannot be read safely is left out.
-
-    `root` is what was reviewed: a folder, or a log.
-    """
+    """The text of each line that a finding names, by file and line; what `content_of` cannot read is left out."""
     wanted: dict[str, set[int]] = {}
     for finding in findings:
         if finding.line is not None:
             wanted.setdefault(finding.file, set()).add(finding.line)
     found: dict[Place, str] = {}
     for name, numbers in wanted.items():
-        path = root / name if root.is_dir() else root
-        if path.resolve().is_relative_to(root.resolve()):
-            found |= {(name, number): text for number, text in _lines(path, numbers).items()}
+        content = content_of(root, name, MAX_BYTES) or b""
+        for number, line in enumerate(BytesIO(content), 1):
+            if number in numbers:
+                found[name, number] = _short(line)
     return found
 
 
-def _lines(path: Path, numbers: Collection[int]) -> dict[int, str]:
+def content_of(root: Path, name: str, limit: int) -> bytes | None:
+    """The content of the file `name` of what was reviewed, at most `limit` bytes; None where it cannot be read safely.
+
+    `root` is what was reviewed: a folder, or the file itself.
+    """
+    path = root / name if root.is_dir() else root
+    if not path.resolve().is_relative_to(root.resolve()):
+        return None
     try:
-        content = read_safely(path, MAX_BYTES)
+        return read_safely(path, limit)
     except (OSError, UnsafeFile):
-        return {}
-    return {number: _short(line) for number, line in enumerate(BytesIO(content), 1) if number in numbers}
+        return None
 
 
 def _short(line: bytes) -> str:
