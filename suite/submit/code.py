@@ -9,7 +9,7 @@ from suite.config.contestant import Contestant
 from suite.config.folder import ROOT
 from suite.config.models import Benchmark
 from suite.errors import UserError
-from suite.rules.code import at_revision, belongs, name_of, paths
+from suite.rules.code import at_revision, here, name_of
 from suite.store.code import CODE, MAX_FILE_BYTES
 from suite.store.disk import UnsafeFile, read_safely, reason
 from suite.submit.collecting import Collected
@@ -59,11 +59,5 @@ def _of_the_suite(result: Collected) -> Code:
 
 
 def _as_they_are(benchmark: Benchmark) -> dict[str, bytes]:
-    found = {}
-    for path in paths(benchmark):
-        here = ROOT / path
-        for file in sorted(here.rglob("*")) if here.is_dir() else [here]:
-            name = file.relative_to(ROOT).as_posix()
-            if file.suffix in (".py", ".md", ".yaml", ".txt") and file.is_file() and belongs(name, benchmark.task):
-                found[name] = file.read_bytes()
-    return found
+    names = (name for name in here(benchmark) if name.endswith((".py", ".md", ".yaml", ".txt")))
+    return {name: (ROOT / name).read_bytes() for name in names}
