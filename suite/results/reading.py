@@ -14,7 +14,7 @@ from suite import config
 from suite.errors import UserError, shown, split_options, without_value
 from suite.mlperf import packages, systems
 from suite.mlperf.scores import Score
-from suite.record.parsing import MalformedError, number, whole
+from suite.record.parsing import number, whole
 from suite.record.summary import Summary
 from suite.results.entry import UNKNOWN, Entry
 from suite.review.archive import refuse_packed
@@ -24,7 +24,6 @@ from suite.rules.claims import SPELLED, UNDECIDED, UNNAMED
 from suite.rules.finding import Finding, Progress, verdict_of
 from suite.rules.seals import NAME, RESULTS, SEAL, Seal
 from suite.rules.verdict import ResultReview, RunReview
-from suite.store.disk import UnsafeFile
 
 _LEAST, _BOUND = 1e-9, 1e15
 OWN_PRICE = "measurement.4"  # the rule that notes a price which is not the suite's
@@ -163,9 +162,7 @@ def _declared(root: Path, result: ResultReview) -> dict[str, str]:
     submitter, status = result.submitter or UNNAMED, result.status or UNDECIDED
     made = {"submitter": submitter, "status": status, "system": result.system or UNKNOWN}
     for folder in _seals(root, result.path):
-        try:
-            seal = Seal.read(root / folder)
-        except (MalformedError, UnsafeFile, OSError):
+        if (seal := Seal.found(root / folder)) is None:
             continue
         if submitter in (UNNAMED, seal.org):
             made["submitter"] = seal.org

@@ -12,7 +12,6 @@ from pathlib import Path, PurePosixPath
 from suite.config.contestant import Contestant
 from suite.config.folder import ROOT
 from suite.errors import printable
-from suite.record.parsing import MalformedError
 from suite.review.model import Report
 from suite.rules.code import SHARED
 from suite.rules.seals import Seal
@@ -84,12 +83,10 @@ def _folder(result: ResultReview, contestant: Contestant, submission: Submission
     beside = root / PurePosixPath(result.runs[0].path).parent / CODE
     if beside.is_dir() or package is None:
         return beside
-    try:
-        sealed = Seal.read(root / package).files
-    except (MalformedError, UnsafeFile, OSError):
+    if (seal := Seal.found(root / package)) is None:
         return beside
     held: dict[str, dict[str, str]] = {}
-    for path, sha256 in sealed.items():
+    for path, sha256 in seal.files.items():
         place, inside, name = path.partition(f"/{CODE}/")
         if inside:
             held.setdefault(place, {})[name] = sha256

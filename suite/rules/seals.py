@@ -74,6 +74,14 @@ class Seal:
                 raise MalformedError(f"files: {path!r:.100} is no path within the submission, or has no sha256")
         return cls(org, division, category, token, results, missing, files)
 
+    @classmethod
+    def found(cls, folder: Path) -> Seal | None:
+        """The seal of the submission in `folder`; None if it cannot be read, which `findings` reports."""
+        try:
+            return cls.read(folder)
+        except (MalformedError, UnsafeFile, OSError):
+            return None
+
 
 def _is_result(value: Any) -> bool:
     """Whether a value can be an entry of `results`: a mapping with a `path` like results/SYSTEM/BENCHMARK."""
@@ -113,10 +121,9 @@ def strays(folder: Path) -> Iterator[Finding]:
         if name not in ((RESULTS, *BESIDE) if is_folder else (SEAL, SIGNATURE)):
             expected = f"only {SEAL}, its signature, {RESULTS}/, {'/, '.join(BESIDE)}/"
             yield Finding(name, None, expected, "a folder" if is_folder else "a file", PACKAGE_AS_WRITTEN)
-    try:
-        places = {each["path"] for each in Seal.read(folder).results}
-    except (MalformedError, UnsafeFile, OSError):  # which `findings` reports
+    if (seal := Seal.found(folder)) is None:
         return
+    places = {each["path"] for each in seal.results}
     for path in sorted(islice(_files(folder), MAX_FILES)):
         top, *below = path.split("/")
         if top in BESIDE and not _PLACE.match(path):

@@ -15,7 +15,7 @@ from suite.errors import shown, shown_path
 from suite.record.evidence import LOG
 from suite.record.history import History, of_lines
 from suite.record.names import REFERENCE
-from suite.record.parsing import MalformedError, text
+from suite.record.parsing import text
 from suite.record.scoring import olympic_mean
 from suite.record.summary import Summary, summarise
 from suite.record.system import KEYS
@@ -47,7 +47,6 @@ from suite.rules.finding import MAX_FINDINGS, Finding, Progress, Verdict, verdic
 from suite.rules.reading import PACKAGE, RESULT, RUN, Evidence
 from suite.rules.seals import Seal
 from suite.rules.submission import FOLDERS, Result, check_size, join, survey
-from suite.store.disk import UnsafeFile
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -195,9 +194,7 @@ def review(
 
 def _claims(root: Path, folder: str, runs_of: Mapping[str, Sequence[Evidence]], most: int) -> list[Finding]:
     """Findings where the package in `folder` disagrees with its runs. A seal that cannot be read has its own rule."""
-    try:
-        seal = Seal.read(root / folder)
-    except (MalformedError, UnsafeFile, OSError):
+    if (seal := Seal.found(root / folder)) is None:
         return []
     below = {
         PurePosixPath(path).relative_to(folder).as_posix(): runs
