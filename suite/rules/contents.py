@@ -20,10 +20,8 @@ _HEX = re.compile("[0-9a-f]*")
 def log_lines(content: bytes) -> list[Line]:
     """The lines of a log; one that is not well-formed says so in its `problem`."""
     check_count(content)
-    parts = content.split(b"\n")
-    lines = [mllog.parse(at, raw) for at, raw in enumerate(parts[:-1], 1)]
-    torn = [Line(len(parts), parts[-1], problem="not ended by a newline")] if parts[-1] else []
-    return lines + torn
+    lines, torn = mllog.whole_lines(content), content[content.rfind(b"\n") + 1 :]
+    return [*lines, Line(len(lines) + 1, torn, problem="not ended by a newline")] if torn else lines
 
 
 def predictions(content: bytes) -> list[Any]:
