@@ -21,8 +21,9 @@ from suite.review.archive import refuse_packed
 from suite.review.drawn import history_of
 from suite.review.model import SUITE, Log, Report, report
 from suite.rules.claims import SPELLED, UNDECIDED, UNNAMED
-from suite.rules.finding import Finding, Progress, verdict_of
+from suite.rules.finding import Progress, verdict_of
 from suite.rules.seals import NAME, RESULTS, SEAL, Seal
+from suite.rules.submission import is_within
 from suite.rules.verdict import ResultReview, RunReview
 
 _LEAST, _BOUND = 1e-9, 1e15
@@ -104,7 +105,10 @@ def _of_suite(result: ResultReview, source: Source, made: Report) -> Entry:
         for finding in made.findings
         if finding.severity != "note"
         and finding not in made.waived
-        and (_within(finding, result.path) or (finding.rule in SEALED and any(_within(finding, at) for at in seals)))
+        and (
+            is_within(finding.file, result.path)
+            or (finding.rule in SEALED and any(is_within(finding.file, at) for at in seals))
+        )
     ]
     return Entry(
         source=str(source.folder),
@@ -185,10 +189,6 @@ def _seals(root: Path, path: str) -> list[str]:
     ]
 
 
-def _within(finding: Finding, folder: str) -> bool:
-    return not folder or finding.file == folder or finding.file.startswith(f"{folder}/")
-
-
 def _of_mlperf(source: Source, made: Report) -> list[Entry]:
     logs = iter(made.logs)  # in the order of the groups
     groups = {group.label or ".": group for group in packages.survey(source.folder, source.ruleset).groups}
@@ -196,15 +196,16 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
     breaches = [finding for finding in made.counting if finding.severity != "note" and finding not in made.waived]
     entries = []
     for score in (Score(**each) for each in made.scores):
+        group = groups[score.path]
         here = [log for log in logs_of[score.path] if log.facts["benchmark"] in (score.benchmark, None)]
-        described = systems.place(groups[score.path])
+        described = systems.place(group)
         others = {log.path for log in made.logs} - {log.path for log in here}
         counting = [
             finding
             for finding in breaches
-            if finding.file == described or (_within(finding, groups[score.path].label) and finding.file not in others)
+            if finding.file == described or (is_within(finding.file, group.label) and finding.file not in others)
         ]
-        description = _texts(systems.description(groups[score.path]))
+        description = _texts(systems.description(group))
         entries.append(
             Entry(
                 source=str(source.folder),

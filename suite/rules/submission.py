@@ -67,7 +67,7 @@ class Submission:
 
     def package_of(self, path: str) -> str | None:
         """The folder whose submission.json lies nearest above `path`, None if none does."""
-        above = (folder for folder in self.sealed if folder == path or is_below(path, folder))
+        above = (folder for folder in self.sealed if is_within(path, folder))
         return max(above, key=len, default=None)
 
 
@@ -96,7 +96,7 @@ def as_sealed(submission: Submission) -> Iterator[Finding]:
     for folder in submission.sealed:
         for finding in islice(seals.findings(submission.root / folder), submission.most):
             yield replace(finding, file=join(folder, finding.file))
-        if any(is_below(folder, other) for other in submission.sealed):
+        if any(folder != other and is_within(folder, other) for other in submission.sealed):
             yield Finding(
                 join(folder, seals.SEAL), None, "one seal, over all of a package", "one within it", PACKAGE_AS_WRITTEN
             )
@@ -118,9 +118,9 @@ def join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder and name else folder or name
 
 
-def is_below(path: str, folder: str) -> bool:
-    """Whether a relative path lies below the folder, at any depth."""
-    return path.startswith(f"{folder}/") if folder else bool(path)
+def is_within(path: str, folder: str) -> bool:
+    """Whether a relative path is that of the folder, or lies below it at any depth; below "" everything lies."""
+    return not folder or path == folder or path.startswith(f"{folder}/")
 
 
 def survey(root: Path) -> Submission:

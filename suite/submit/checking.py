@@ -10,7 +10,7 @@ from suite.review.model import Report, report
 from suite.review.progress import bar
 from suite.rules.finding import Finding
 from suite.rules.reading import WAIVERS
-from suite.rules.submission import is_below, survey
+from suite.rules.submission import is_within, survey
 from suite.rules.waivers import Waiver, WaiverFile
 
 # Rules whose notes say that a result is not complete.
@@ -61,7 +61,7 @@ def _asked(staged: Path) -> Iterator[tuple[str, Waiver]]:
 def _below(asked: Iterable[tuple[str, Waiver]], finding: Finding) -> Iterator[tuple[Waiver, Finding]]:
     """Each waiver asked for in a folder above the finding, with the finding's file relative to that folder."""
     for folder, waiver in asked:
-        if finding.file == folder or is_below(finding.file, folder):
+        if is_within(finding.file, folder):
             yield waiver, replace(finding, file=finding.file.removeprefix(folder).lstrip("/") or ".")
 
 
