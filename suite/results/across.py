@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from suite.plots.charts import Chart
 from suite.plots.profiles import profiles
 from suite.results.comparison import Comparison, Pair, comparable, ratio, ratio_interval, said
-from suite.results.entry import Entry, kept, multiplied, values
+from suite.results.entry import Entry, all_values, kept, multiplied
 from suite.rules.verdict import RunReview
 
 FIGURES: Mapping[str, Callable[[RunReview], float | None]] = {
@@ -109,11 +109,8 @@ def _pair(a: Entry, b: Entry, of: Callable[[RunReview], float | None], name: str
     runs = [multiplied(entry) for entry in (a, b)]
     if any(entry.reached < len(entry.runs) for entry in (a, b)):
         runs = [kept(each, entry.dropped) for each, entry in zip(runs, (a, b), strict=True)]
-    found = [values(each, of) for each in runs]
-    whole = all(
-        each and len(each) == sum(run.converged for run in side) for each, side in zip(found, runs, strict=True)
-    )
-    return (found[0], found[1]) if whole and min(map(min, found)) > 0 else None
+    found = [all_values(each, of) for each in runs]
+    return (found[0], found[1]) if all(found) and min(map(min, found)) > 0 else None
 
 
 def _across(name: str, pairs: Mapping[str, Pair]) -> Across:

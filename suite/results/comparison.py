@@ -12,7 +12,7 @@ import numpy as np
 from suite.errors import UserError
 from suite.measure.energy import ESTIMATED
 from suite.record.summary import format_cost, format_energy, format_seconds
-from suite.results.entry import Entry, currency, energy_source, multiplied, one_seed, remarks, values
+from suite.results.entry import Entry, all_values, currency, energy_source, multiplied, one_seed, remarks
 from suite.rules.verdict import RunReview
 
 CONFIDENCE = 0.95
@@ -222,9 +222,8 @@ def _figure(
     of: Callable[[RunReview], float | None],
     shown: Sequence[Callable[[float], str]],
 ) -> Figure:
-    found = [values(side, of) for side in runs]
-    whole = [len(each) == sum(run.converged for run in side) for each, side in zip(found, runs, strict=True)]
-    a, b = (float(np.mean(each)) if each and all_ else None for each, all_ in zip(found, whole, strict=True))
+    found = [all_values(side, of) for side in runs]
+    a, b = (float(np.mean(each)) if each else None for each in found)
     texts = ["not known" if mean is None else text(mean) for mean, text in zip((a, b), shown, strict=True)]
     if a is None or b is None or a <= 0:
         return Figure(name, a, b, texts[0], texts[1], None, None)

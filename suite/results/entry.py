@@ -207,6 +207,12 @@ def values(runs: Iterable[RunReview], of: Callable[[RunReview], float | None]) -
     return [value for run in runs if run.converged and (value := of(run)) is not None]
 
 
+def all_values(runs: Sequence[RunReview], of: Callable[[RunReview], float | None]) -> list[float]:
+    """The figures of the runs that reached the target; none if one of them is not known."""
+    found = values(runs, of)
+    return found if len(found) == sum(run.converged for run in runs) else []
+
+
 def currency(runs: Iterable[RunReview]) -> str | None:
     """The currency of all costs; None if there is no single one."""
     found = {run.summary.currency for run in runs}
@@ -246,9 +252,8 @@ def kept(runs: Sequence[RunReview], dropped: int = 1) -> list[RunReview]:
 
 def mean_of_kept(runs: Sequence[RunReview], of: Callable[[RunReview], float | None]) -> float | None:
     """The mean of a figure over the runs that the olympic mean of the times keeps; None where one is not known."""
-    found = [of(run) for run in kept(runs)]
-    known = [value for value in found if value is not None]
-    return statistics.fmean(known) if known and len(known) == len(found) else None
+    found = all_values(kept(runs), of)
+    return statistics.fmean(found) if found else None
 
 
 def scored_by(entry: Entry) -> str:
