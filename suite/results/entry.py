@@ -11,7 +11,7 @@ from mlperf_logging.mllog import constants as keys
 from suite.measure.energy import ESTIMATED
 from suite.mlperf.scores import droppable
 from suite.record.names import REFERENCE
-from suite.record.scoring import DROPS_FROM, mean_of, olympic_mean
+from suite.record.scoring import DROPS_FROM, mean_of
 from suite.record.summary import format_restarts
 from suite.review.model import SUITE
 from suite.rules.finding import Verdict
@@ -233,11 +233,6 @@ def multiplied(entry: Entry) -> list[RunReview]:
         replace(run, summary=replace(run.summary, seconds=None if seconds is None else seconds * factor))
         for run, seconds in zip(entry.runs, times, strict=True)
     ]
-
-
-def score(runs: Sequence[RunReview]) -> float | None:
-    """The olympic mean of the times to quality, in seconds."""
-    return olympic_mean([run.summary.seconds if run.converged else None for run in runs])
 
 
 def kept(runs: Sequence[RunReview], dropped: int = 1) -> list[RunReview]:

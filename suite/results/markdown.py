@@ -13,9 +13,9 @@ from mlperf_logging.mllog import constants as keys
 from suite.measure.energy import ESTIMATED
 from suite.record.scoring import DROPS_FROM, mean_of, olympic_mean
 from suite.record.summary import format_cost, format_energy, format_restarts, format_seconds
-from suite.results.entry import UNKNOWN, Entry, remarks, score, scored_by, values
+from suite.results.entry import UNKNOWN, Entry, remarks, scored_by, values
 from suite.review.model import SUITE
-from suite.rules.verdict import RunReview
+from suite.rules.verdict import RunReview, mean_time
 
 _SPECIAL = re.compile(r"([\\`*{}\[\]<>#|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.)", re.IGNORECASE)
 
@@ -116,7 +116,7 @@ def _together(entries: Sequence[Entry]) -> Entry:
     seeds, clock = (", ".join(sorted({getattr(entry, name) for entry in entries})) for name in ("seeds", "clock"))
     factors = {entry.normalisation for entry in entries}
     factor = factors.pop() if len(factors) == 1 else None
-    mean = score(runs)
+    mean = mean_time(runs)
     return replace(
         entries[0],
         runs=runs,

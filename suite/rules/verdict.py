@@ -89,6 +89,11 @@ class RunReview:
     history: History
 
 
+def mean_time(runs: Sequence[RunReview]) -> float | None:
+    """The olympic mean of the times to quality, in seconds; None if there is none."""
+    return olympic_mean([run.summary.seconds if run.converged else None for run in runs])
+
+
 @dataclass(frozen=True)
 class ResultReview:
     """The runs of one result, as their submitter claims them. `path` is its folder, "" for the reviewed folder itself.
@@ -125,7 +130,7 @@ class ResultReview:
     @property
     def score_s(self) -> float | None:
         """The olympic mean of the times to quality, in seconds, normalised by `convergence`; None if there is none."""
-        mean = olympic_mean([run.summary.seconds if run.converged else None for run in self.runs])
+        mean = mean_time(self.runs)
         return mean * self.convergence.normalisation if mean is not None and self.convergence else mean
 
 
