@@ -117,6 +117,7 @@ def _tests(texts: str | list[str], name: str) -> tuple[Test, ...]:
     )
 
 
+@cache
 def function_of(part: ast.expr) -> Function:
     """Compile a part of a condition to a function of (s, ll, v)."""
     return _function("condition", ("s", "ll", "v"), [ast.Return(deepcopy(part))])

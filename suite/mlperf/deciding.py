@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from suite.errors import shown
-from suite.mlperf.compiling import Function, Test, function_of
+from suite.mlperf.compiling import Test, function_of
 from suite.mlperf.lines import LogLine
 from suite.mlperf.wording import Clause, clauses
 
@@ -61,15 +61,10 @@ def _clauses(text: str) -> tuple[Clause, ...]:
     return tuple(clauses(ast.parse(text.strip(), mode="eval").body))
 
 
-@cache
-def _function(part: ast.expr) -> Function:
-    return function_of(part)
-
-
 def _value(part: ast.expr, s: dict[str, Any], line: LogLine | None, v: Any) -> Any:
     """The value of a part of a condition; None if it cannot be computed, as when a logged value has the wrong type."""
     try:
-        return _function(part)(s, line, v)
+        return function_of(part)(s, line, v)
     except Exception:
         return None
 
