@@ -12,6 +12,7 @@ from suite.plots.charts import Group
 from suite.plots.scatter import TOP
 from suite.results.across import fastest, profile, standings
 from suite.results.comparison import format_interval
+from suite.results.curves import AXES
 from suite.results.entry import Entry, remarks, scored_by
 from suite.results.places import link
 from suite.results.scatters import scatters
@@ -73,8 +74,7 @@ def drawings(entry: Entry) -> list[charts.Chart]:
     """Quality over samples and over time, a curve for each run."""
     runs = [(_name(entry, run), thinned(run)) for run in entry.runs[:MAX_RUNS]]
     group = Group("", entry.metric, entry.target, [(name, run.history) for name, run in runs])
-    axes: tuple[charts.Axis, ...] = ("samples", "seconds")
-    return [chart for axis in axes if (chart := charts.chart(group, axis))]
+    return [chart for axis in AXES if (chart := charts.chart(group, axis))]
 
 
 def thinned(run: RunReview) -> RunReview:
