@@ -13,7 +13,7 @@ from suite.plots.curves import svg
 from suite.record.summary import format_count
 from suite.results import page
 from suite.results.curves import figures
-from suite.results.entry import Entry
+from suite.results.entry import GRADES, Entry
 from suite.results.exporting import as_csv, as_json
 from suite.results.markdown import markdown
 from suite.results.reading import Read, read, sources
@@ -27,8 +27,6 @@ from suite.rules.seals import SEAL
 from suite.rules.waivers import EXCUSED
 from suite.rules.witness import WITNESS_ROOTS
 from suite.store.disk import LINK, refuse_unwritable, write_text
-
-_GRADES = {"pass": 0, "error": 1, "fail": 2}
 
 EPILOG = """\
 FOLDER is the out= folder of python -m suite.run, a submission, or a folder that holds several of these; a folder of
@@ -92,7 +90,9 @@ def _distinct(found: Sequence[Read]) -> list[Read]:
     kept: list[tuple[set[object], Entry]] = []
     for runs, entry in sorted(made, key=lambda each: (-len(each[0]), not _sealed(each[1]))):
         if not any(
-            runs <= others and _whose(entry) == _whose(other) and _GRADES[other.verdict] <= _GRADES[entry.verdict]
+            runs <= others
+            and _whose(entry) == _whose(other)
+            and GRADES.index(other.verdict) <= GRADES.index(entry.verdict)
             for others, other in kept
         ):
             kept.append((runs, entry))

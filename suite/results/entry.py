@@ -18,6 +18,7 @@ from suite.rules.finding import Verdict
 from suite.rules.verdict import RunReview
 
 UNKNOWN = "not known"
+GRADES: tuple[Verdict, ...] = ("pass", "error", "fail")  # from the best to the worst
 _BENCHMARK = "config.benchmark."
 _HYPERPARAMETERS = "hyperparameters."
 _RECIPE = tuple(_BENCHMARK + each for each in (_HYPERPARAMETERS, "evaluation.", "budget_samples"))

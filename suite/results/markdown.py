@@ -13,7 +13,7 @@ from mlperf_logging.mllog import constants as keys
 from suite.measure.energy import ESTIMATED
 from suite.record.scoring import DROPS_FROM, mean_of, olympic_mean
 from suite.record.summary import format_cost, format_energy, format_restarts, format_seconds
-from suite.results.entry import UNKNOWN, Entry, remarks, scored_by, values
+from suite.results.entry import GRADES, UNKNOWN, Entry, remarks, scored_by, values
 from suite.review.model import SUITE
 from suite.rules.verdict import RunReview, mean_time
 
@@ -112,7 +112,7 @@ def _together(entries: Sequence[Entry]) -> Entry:
     if len(entries) == 1:
         return entries[0]
     runs = tuple(run for entry in entries for run in entry.runs)
-    worst = max((entry.verdict for entry in entries), key=("pass", "error", "fail").index)
+    worst = max((entry.verdict for entry in entries), key=GRADES.index)
     seeds, clock = (", ".join(sorted({getattr(entry, name) for entry in entries})) for name in ("seeds", "clock"))
     factors = {entry.normalisation for entry in entries}
     factor = factors.pop() if len(factors) == 1 else None
