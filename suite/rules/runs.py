@@ -17,6 +17,7 @@ from suite.harness.seeds import LIMIT
 from suite.record.evidence import CONFIG, LOG, SYSTEM
 from suite.record.mllog import Line
 from suite.record.parsing import KeyPath, differences, same, whole
+from suite.record.scoring import DROPS_FROM
 from suite.record.system import STORAGE
 from suite.rules.finding import FOLDER_AS_WRITTEN, MAX_FINDINGS, Finding
 from suite.rules.quality import converged
@@ -188,7 +189,7 @@ def enough_runs(runs: Sequence[Evidence]) -> Iterator[Finding]:
 def scored(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """A note for a result without a score, because too many of its runs did not converge; that breaks no rule."""
     lost = sum(not converged(run) for run in runs)
-    most = 1 if len(runs) >= 3 else 0
+    most = 1 if len(runs) >= DROPS_FROM else 0
     if len(runs) > 1 and lost > most:
         expected = f"a score, for which at most {most} of {len(runs)} runs may end before the target"
         mend = "none: it is a result without a score; for one with a score repeat all runs"
