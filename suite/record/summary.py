@@ -60,21 +60,22 @@ def summarise(lines: Sequence[Line]) -> Summary:
     first = {line.key: line for line in reversed(lines)}
     last = {line.key: line for line in lines}
     start, stop, counting = first.get(keys.RUN_START), run_stop(lines), evaluations(lines)
-    cost, energy = last.get(COST), last.get(ENERGY)
+    nothing = Line(0, b"")  # in place of a line that is missing
+    ended, cost, energy = stop or nothing, last.get(COST, nothing), last.get(ENERGY, nothing)
     restarts = [start is not None and line.number > start.number for line in lines if line.key == RESTART]
     noisy = [line for line in lines if line.key == ENVIRONMENT and line.value != "quiet"]
     return Summary(
-        status=text(stop.metadata.get(keys.STATUS)) if stop else None,
-        reason=text(stop.metadata.get("reason")) if stop else None,
+        status=text(ended.metadata.get(keys.STATUS)),
+        reason=text(ended.metadata.get("reason")),
         quality=number(counting[-1].value) if counting else None,
-        samples=samples_of(stop) if stop else None,
+        samples=samples_of(ended),
         seconds=(stop.time_ms - start.time_ms) / 1000 if start and stop else None,
-        cost=number(cost.value) if cost else None,
-        currency=text(cost.metadata.get("currency")) if cost else None,
-        joules=number(energy.value) if energy else None,
-        energy_source=text(energy.metadata.get("source")) if energy else None,
-        coverage=number(energy.metadata.get("coverage")) if energy else None,
-        covers=_texts(energy.metadata.get("covers")) if energy else (),
+        cost=number(cost.value),
+        currency=text(cost.metadata.get("currency")),
+        joules=number(energy.value),
+        energy_source=text(energy.metadata.get("source")),
+        coverage=number(energy.metadata.get("coverage")),
+        covers=_texts(energy.metadata.get("covers")),
         noise=tuple(dict.fromkeys(shown(_reasons(line.metadata.get("reasons"))) for line in noisy)),
         restarts=restarts.count(True),
         aborted=restarts.count(False),
