@@ -1,19 +1,16 @@
 """Whose code an audit takes: that of the task in the package, and nothing from elsewhere."""
 
-import json
 import os
 
 import pytest
 
 from suite.audit.code import Code, _packed
 from suite.errors import UserError
-from suite.rules.seals import SEAL
+from tests.rules.evidence_maker import write_seal
 
 
 def package(folder, implementation):
-    seal = {"version": 1, "org": "a", "division": "closed", "category": "research", "missing": [], "files": {}}
-    seal["results"] = [{"path": "results/s/b", "implementation": implementation}]
-    (folder / SEAL).write_text(json.dumps(seal))
+    write_seal(folder, results=[{"path": "results/s/b", "implementation": implementation}])
     return folder
 
 

@@ -11,10 +11,9 @@ from suite.errors import UserError
 from suite.record.history import Event, history
 from suite.results.entry import remarks
 from suite.results.reading import Source, read, sources
-from suite.rules.seals import SEAL
 from tests.mlperf import maker
 from tests.rules.conftest import run, sound_result, sound_run  # noqa: F401
-from tests.rules.evidence_maker import isolate, write_run
+from tests.rules.evidence_maker import isolate, write_run, write_seal
 from tests.rules.mutants import MUTANTS, outcome
 from tests.rules.mutants.benchmark import open_division
 from tests.rules.subject import BENCHMARK
@@ -84,12 +83,9 @@ def test_verdict_is_that_of_a_result_far_below(run, tmp_path, length):  # noqa: 
     assert made.findings > 0
 
 
-def sealed(folder, org="some-org", **changes):
+def sealed(folder, org="some-org"):
     """A seal that speaks for the result `box` in `folder`."""
-    values = {"version": 1, "org": org, "division": "closed", "category": "preview", "missing": [], "files": {}}
-    (folder / SEAL).write_text(
-        json.dumps({**values, "results": [{"path": "results/box/small", "system": "one"}], **changes})
-    )
+    write_seal(folder, org=org, category="preview", results=[{"path": "results/box/small", "system": "one"}])
 
 
 def test_seal_names_what_the_log_leaves_open(run, tmp_path):  # noqa: F811

@@ -3,7 +3,6 @@
 # ruff: noqa: F811 (the fixtures of tests/rules)
 
 import hashlib
-import json
 import shutil
 from dataclasses import replace
 
@@ -13,11 +12,10 @@ from suite.config.folder import ROOT
 from suite.review import difference
 from suite.review.__main__ import main
 from suite.review.model import report
-from suite.rules.seals import SEAL
 from suite.store.code import CODE
 from tests.review.page import HOSTILE, page_of, sound
 from tests.rules.conftest import run, sound_run  # noqa: F401
-from tests.rules.evidence_maker import write_run
+from tests.rules.evidence_maker import write_run, write_seal
 from tests.rules.mutants.implementation import everywhere
 from tests.rules.mutants.registry import rewrite
 
@@ -124,9 +122,7 @@ def packed(run, package, place):
     shutil.copytree(result / "run_1" / CODE, code)
     shutil.rmtree(result / "run_1" / CODE)
     files = {f"{place}/{CODE}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest() for path in code.iterdir()}
-    named = {"path": str(result.relative_to(package)), "implementation": place}
-    seal = {"version": 1, "org": "a", "division": "closed", "category": "cloud", "missing": []}
-    (package / SEAL).write_text(json.dumps(seal | {"results": [named], "files": files}))
+    write_seal(package, results=[{"path": str(result.relative_to(package)), "implementation": place}], files=files)
     return package
 
 

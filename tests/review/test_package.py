@@ -11,14 +11,10 @@ from hypothesis import strategies as st
 from suite.errors import UserError
 from suite.review.__main__ import main
 from suite.rules import submission
-from suite.rules.seals import SEAL
 from suite.rules.verdict import review
 from tests.rules.editor import Evidence
+from tests.rules.evidence_maker import write_seal
 from tests.rules.mutants import MUTANTS
-
-EMPTY_SEAL = {
-    "version": 1, "org": "a", "division": "closed", "category": "research", "results": [], "missing": [], "files": {},
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -89,7 +85,7 @@ def test_deep_folders_are_a_mistake(tmp_path):
 def test_very_deep_folders_beside_evidence_end(run, sealed):
     path = run.folder
     if sealed:
-        (path / SEAL).write_text(json.dumps(EMPTY_SEAL))
+        write_seal(path)
     descriptor = os.open(path, os.O_RDONLY)
     for _ in range(1500):  # deeper than Python recurses
         os.mkdir("d", dir_fd=descriptor)

@@ -29,6 +29,7 @@ from suite.record import evidence, git, mllog, system
 from suite.record.equivalence import FILE, Comparison, Equivalence, Trial
 from suite.rules import reference
 from suite.rules.reference import Point, Reference, ReferenceRun
+from suite.rules.seals import SEAL
 from suite.store import code
 from tests.record.example_run import SteppedClock
 from tests.rules.editor import Evidence
@@ -51,6 +52,21 @@ from tests.rules.subject import (
     nearly_right,
 )
 from tests.witness_server import Authority
+
+SOUND_SEAL = {
+    "version": 1,
+    "org": "a",
+    "division": "closed",
+    "category": "cloud",
+    "results": [],
+    "missing": [],
+    "files": {},
+}
+
+
+def write_seal(folder: Path, **changes: Any) -> None:
+    """A seal of the submission in `folder`, of nothing but what `changes` say."""
+    (folder / SEAL).write_text(json.dumps({**SOUND_SEAL, **changes}))
 
 
 def held_to_the_reference(precision: str, found: float | None = 0.001) -> Equivalence:

@@ -1,7 +1,6 @@
 """A stranger's submission.json: whatever it holds, what is wrong is a finding, and nothing outside is read."""
 
 import hashlib
-import json
 import os
 
 import pytest
@@ -12,12 +11,7 @@ from suite.record.evidence import LOG
 from suite.rules.seals import RESULTS, SEAL, findings
 from suite.rules.verdict import review
 from tests.json_values import FINITE_JSON
-
-SOUND = {"version": 1, "org": "a", "division": "closed", "category": "cloud", "results": [], "missing": [], "files": {}}
-
-
-def seal(folder, **changes):
-    (folder / SEAL).write_text(json.dumps({**SOUND, **changes}))
+from tests.rules.evidence_maker import SOUND_SEAL, write_seal
 
 
 @pytest.fixture
@@ -33,12 +27,12 @@ def sum_of(text):
 
 
 def test_sound_seal_has_no_breach(folder):
-    seal(folder, files={"file": sum_of("content")})
+    write_seal(folder, files={"file": sum_of("content")})
     assert list(findings(folder)) == []
 
 
 def test_a_result_that_is_named_twice_is_a_breach(folder):
-    seal(folder, results=[{"path": "results/cpu_torch/speech-small"}] * 2)
+    write_seal(folder, results=[{"path": "results/cpu_torch/speech-small"}] * 2)
     assert [finding.file for finding in findings(folder)] == [SEAL]
 
 
@@ -47,7 +41,7 @@ def test_a_package_within_another_is_a_breach(folder):
     (within / "run_1").mkdir(parents=True)
     (within / "run_1" / LOG).touch()
     for place in (within, folder):
-        seal(place)
+        write_seal(place)
     found = [(each.file, each.found) for each in review(folder).findings if each.rule == "package.6"]
     assert (f"{RESULTS}/more/{SEAL}", "one within it") in found
     assert (SEAL, "one within it") not in found
@@ -60,10 +54,10 @@ def test_any_bytes_are_a_breach(tmp_path_factory, content):
     assert [finding.file for finding in findings(folder)] == [SEAL]
 
 
-@given(st.sampled_from(sorted(SOUND)), FINITE_JSON)
+@given(st.sampled_from(sorted(SOUND_SEAL)), FINITE_JSON)
 def test_any_value_is_read_or_is_a_breach(tmp_path_factory, name, value):
     folder = tmp_path_factory.mktemp("package")
-    seal(folder, **{name: value})
+    write_seal(folder, **{name: value})
     for finding in findings(folder):
         assert finding.severity == "fail"
         assert finding.mend
@@ -74,7 +68,7 @@ def test_any_value_is_read_or_is_a_breach(tmp_path_factory, name, value):
 )
 def test_no_path_leads_out(folder, path):
     (folder.parent / "secret").write_text("content")
-    seal(folder, files={"file": sum_of("content"), path: sum_of("content")})
+    write_seal(folder, files={"file": sum_of("content"), path: sum_of("content")})
     (finding,) = findings(folder)
     assert (finding.file, finding.line) == (SEAL, None)
     assert "is no path within the submission" in finding.found
@@ -84,7 +78,7 @@ def test_link_is_not_followed(folder):
     (folder.parent / "secret").write_text("content")
     (folder / "link").symlink_to("../secret")
     (folder / "folder").symlink_to("..")
-    seal(folder, files={"file": sum_of("content"), "link": sum_of("content"), "folder/secret": sum_of("content")})
+    write_seal(folder, files={"file": sum_of("content"), "link": sum_of("content"), "folder/secret": sum_of("content")})
     assert {finding.file: finding.found for finding in findings(folder)} == {
         "link": "no such file",
         "folder/secret": "no such file",
@@ -98,14 +92,14 @@ def test_link_for_a_seal_is_not_followed(folder):
 
 def test_pipe_does_not_stall(folder):
     os.mkfifo(folder / "pipe")
-    seal(folder, files={"file": sum_of("content"), "pipe": sum_of("")})
+    write_seal(folder, files={"file": sum_of("content"), "pipe": sum_of("")})
     assert [(finding.file, finding.found) for finding in findings(folder)] == [("pipe", "is not a plain file")]
 
 
 def test_every_file_is_named_and_no_other(folder):
     (folder / "more").mkdir()
     (folder / "more" / "file").write_text("")
-    seal(folder, files={"file": sum_of("other"), "gone": sum_of("")})
+    write_seal(folder, files={"file": sum_of("other"), "gone": sum_of("")})
     found = {finding.file: finding.found for finding in findings(folder)}
     assert found == {"file": sum_of("content"), "gone": "no such file", "more/file": "another file"}
 
@@ -114,5 +108,5 @@ def test_files_without_end_are_not_read(folder, monkeypatch):
     monkeypatch.setattr("suite.rules.seals.MAX_FILES", 3)
     for name in "abc":
         (folder / name).write_text("")
-    seal(folder, files={})
+    write_seal(folder, files={})
     assert [(finding.file, finding.expected) for finding in findings(folder)] == [(".", "at most 3 files")]
