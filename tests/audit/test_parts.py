@@ -193,10 +193,7 @@ def test_trials_in_a_format_whose_bounds_nobody_measured_tell_nothing():
 def test_old_evidence_cannot_be_audited(tmp_path, monkeypatch):
     isolate(monkeypatch, tmp_path)
     run = write_run(tmp_path / "run")
-    records = [record for record in run.records() if record["key"] != "suite_state"]
-    for record in records:
-        record["metadata"].pop("state_sha256", None)
-    run.write(records)
+    run.forget_states()
     with pytest.raises(UserError, match=r"audit\.1"):
         main([str(run.folder)])
 
