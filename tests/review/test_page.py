@@ -12,6 +12,7 @@ from suite.record.history import MAX_POINTS, History, Point
 from suite.review.__main__ import main
 from tests.review.page import HOSTILE, page_of, sound
 from tests.rules.mutants import MUTANTS
+from tests.rules.mutants.registry import index_of
 
 
 def test_page_tells_everything_of_a_finding(run, tmp_path):
@@ -90,7 +91,7 @@ def test_runs_are_drawn_by_their_names_in_the_result(sound_result, tmp_path):
 
 def test_curves_are_bounded_and_odd_values_left_out(run, tmp_path):
     def many(records):
-        at = next(i for i, record in enumerate(records) if record["key"] == "eval_accuracy")
+        at = index_of(records, "eval_accuracy")
         odd = [1e308, -1e308, "text", None, True, 2**62]
         more = [
             {**records[at], "value": odd[i % 6] if i < 60 else i / 5000, "metadata": dict(records[at]["metadata"])}

@@ -28,7 +28,7 @@ def restart_after(record: Record, samples: int, **metadata: Any) -> Record:
 def restarted(run: Evidence, after: str, count: int = 1, samples: int | None = None, **metadata: Any) -> None:
     """Cut the log short `count` lines after the second block's first `after`, and let a restart repeat the block."""
     records = run.records()
-    begin = next(at for at, record in enumerate(records) if record["key"] == keys.BLOCK_STOP) + 1
+    begin = index_of(records, keys.BLOCK_STOP) + 1
     kill = next(at for at in range(begin, len(records)) if records[at]["key"] == after) + count
     behind = records[begin - 1]["metadata"]["samples_count"] if samples is None else samples
     restart = restart_after(records[kill - 1], behind, **metadata)

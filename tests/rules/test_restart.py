@@ -35,7 +35,7 @@ def test_more_lost_time_than_has_passed_is_found(run):
 def test_an_evaluation_off_schedule_is_found_though_a_restart_voids_it(run):
     restarted(run, keys.EVAL_STOP)
     records = run.records()
-    restart = next(at for at, record in enumerate(records) if record["key"] == logkeys.RESTART)
+    restart = index_of(records, logkeys.RESTART)
     for record in records[restart - 4 : restart]:
         if record["key"] != keys.BLOCK_START:
             record["metadata"]["samples_count"] -= 100
@@ -53,11 +53,11 @@ def test_an_interrupt_after_a_restart_keeps_the_predictions_of_the_void_evaluati
     evidence.keep_predictions(path, sha256)
     score = accuracy(predictions)
     records = run.records()
-    restart = next(at for at, record in enumerate(records) if record["key"] == logkeys.RESTART)
+    restart = index_of(records, logkeys.RESTART)
     void = next(record for record in reversed(records[:restart]) if record["key"] == keys.EVAL_ACCURACY)
     void["value"] = score
     void["metadata"].update(metrics={"accuracy": score}, predictions_sha256=sha256)
-    end = next(at for at, record in enumerate(records) if record["key"] == keys.RUN_STOP)
+    end = index_of(records, keys.RUN_STOP)
     samples = records[restart]["metadata"]["samples_count"]
     records[end]["metadata"].update(status=keys.ABORTED, reason="interrupt", samples_count=samples)
     run.write([*records[: restart + 1], *records[end:]])
@@ -72,7 +72,7 @@ def test_a_restart_does_not_skip_ahead(run):
 
 def test_a_block_repeated_without_a_restart_is_found(run):
     records = run.records()
-    at = next(at for at, record in enumerate(records) if record["key"] == keys.BLOCK_STOP)
+    at = index_of(records, keys.BLOCK_STOP)
     run.write([*records[:at], *records[at + 1 :]])
     assert rules_of(review(run.folder).findings, but=ALWAYS) == {"log.3"}
 

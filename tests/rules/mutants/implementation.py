@@ -9,7 +9,7 @@ from typing import Any
 from suite.config import logkeys
 from suite.store.code import CODE
 from tests.rules.editor import Evidence
-from tests.rules.mutants.registry import breaks, drop, rewrite
+from tests.rules.mutants.registry import breaks, drop, index_of, rewrite
 from tests.rules.restarted import signalled
 
 
@@ -67,7 +67,7 @@ def no_line_of_it(run):
 @breaks("implementation.1")
 def an_implementation_that_the_configuration_hides(run):
     def add(records):
-        at = next(at for at, each in enumerate(records) if each["key"] == logkeys.CONFIG) + 1
+        at = index_of(records, logkeys.CONFIG) + 1
         records.insert(at, {**records[at], "key": logkeys.IMPLEMENTATION, "value": "ours", "metadata": {}})
 
     run.edit_log(add)

@@ -6,7 +6,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
 from tests.rules.editor import Evidence
-from tests.rules.mutants.registry import breaks, breaks_result
+from tests.rules.mutants.registry import breaks, breaks_result, index_of
 from tests.rules.restarted import restarted, signalled
 from tests.rules.subject import BENCHMARK
 
@@ -75,11 +75,11 @@ def an_evaluation_left_out_by_a_restart(run):
     """The second block ends unevaluated, and a restart goes on from there."""
     restarted(run, keys.EVAL_START, count=0)
     records = run.records()
-    at = next(at for at, record in enumerate(records) if record["key"] == logkeys.RESTART)
+    at = index_of(records, logkeys.RESTART)
     samples = records[at - 1]["metadata"]["samples_count"]
     records[at]["metadata"]["samples_count"] = samples
     after = [record for record in records[at + 1 :] if record["metadata"].get("samples_count", samples) >= samples]
-    del after[: 1 + [record["key"] for record in after].index(keys.BLOCK_STOP)]
+    del after[: 1 + index_of(after, keys.BLOCK_STOP)]
     run.write([*records[: at + 1], *after])
 
 
