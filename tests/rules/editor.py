@@ -37,9 +37,9 @@ class Evidence:
         lines = (self.folder / evidence.LOG).read_text().splitlines()
         return [json.loads(line.removeprefix(mllog.TOKEN)) for line in lines]
 
-    def write(self, records: list[Record | str]) -> None:
-        """Replace the log, chained and sealed. A text stands for a line as it is."""
-        prev, lines = mllog.FIRST_PREV, []
+    def write(self, records: list[Record | str], prev: str = mllog.FIRST_PREV) -> None:
+        """Replace the log, chained from `prev` on and sealed. A text stands for a line as it is."""
+        lines = []
         for record in records:
             if not isinstance(record, str):
                 record["metadata"]["prev"] = prev
