@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from suite import mlperf
 from suite.errors import UserError
 from suite.mlperf import lines, logs, reviewing
+from tests.json_values import JSON
 from tests.mlperf import maker
 from tests.mlperf.maker import RULESET, entries, find, text
 
@@ -40,13 +41,6 @@ def test_any_bytes(tmp_path: Path, pieces: list[bytes], ruleset: str) -> None:
     log = tmp_path / "result_0.txt"
     log.write_bytes(b"".join(pieces))
     verdict_of(log, ruleset)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
 
 
 @QUIET
