@@ -189,24 +189,15 @@ def test_many_logs_come_in_order_and_as_they_are_done(
     assert [log.path for log in review.logs] == sorted(path.name for path in results.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("content", "rule"),
-    [
-        (None, "system"),
-        ("{", "system"),
-        ("[" * 100_000, "system"),
-        ("[]", "system"),
-        (json.dumps({"submitter": ORG}), "system"),
-    ],
-)
-def test_a_system_description_that_is_none(results: Path, content: str | None, rule: str) -> None:
+@pytest.mark.parametrize("content", [None, "{", "[" * 100_000, "[]", json.dumps({"submitter": ORG})])
+def test_a_system_description_that_is_none(results: Path, content: str | None) -> None:
     description = results.parents[2] / "systems" / f"{SYSTEM}.json"
     description.unlink()
     if content is not None:
         description.write_text(content)
     review = mlperf.review(results.parents[2], RULESET)
     assert review.verdict == "fail"
-    assert {(f.rule, f.file) for f in review.findings} == {(f"{RULESET}/{rule}", f"systems/{SYSTEM}.json")}
+    assert {(f.rule, f.file) for f in review.findings} == {(f"{RULESET}/system", f"systems/{SYSTEM}.json")}
 
 
 def test_another_spelling_of_the_status_is_a_note(results: Path) -> None:

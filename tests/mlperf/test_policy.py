@@ -6,7 +6,11 @@ import pytest
 
 from suite.mlperf import policy
 from suite.mlperf.lines import LogLine
-from tests.mlperf.maker import RULESET, entry
+from tests.mlperf.maker import RULESET, Entry, entry
+
+
+def lines_of(*made: Entry) -> list[LogLine]:
+    return [LogLine(0, each["key"], each, at) for at, each in enumerate(made, 1)]
 
 
 def test_the_policy_has_the_language_benchmarks_of_the_last_round() -> None:
@@ -41,9 +45,8 @@ def test_schedules(batch: int, benchmark: str, places: tuple[int, ...]) -> None:
     assert known
 
     def departures(found: tuple[int, ...]) -> int:
-        made = [entry(0, "global_batch_size", batch), *(entry(0, "eval_accuracy", 1, samples_count=at) for at in found)]
-        lines = [LogLine(0, each["key"], each, at) for at, each in enumerate(made, 1)]
-        return len(list(policy.schedule(known, lines)))
+        evaluations = (entry(0, "eval_accuracy", 1, samples_count=at) for at in found)
+        return len(list(policy.schedule(known, lines_of(entry(0, "global_batch_size", batch), *evaluations))))
 
     assert departures(places) == 0
     assert departures(places[1:]) == 1
@@ -66,8 +69,7 @@ def test_schedules(batch: int, benchmark: str, places: tuple[int, ...]) -> None:
 def test_steps_by_the_batch_size(ruleset: str, batch: float, steps: float | str, departing: int) -> None:
     known = policy.policy("llama31_405b", ruleset)
     assert known
-    made = [entry(0, "global_batch_size", batch), entry(0, "opt_learning_rate_warmup_steps", steps)]
-    lines = [LogLine(0, each["key"], each, at) for at, each in enumerate(made, 1)]
+    lines = lines_of(entry(0, "global_batch_size", batch), entry(0, "opt_learning_rate_warmup_steps", steps))
     assert len(list(policy.hyperparameters(known, lines))) == departing
     assert list(policy.schedule(known, lines)) == []
 
@@ -84,8 +86,8 @@ def test_steps_by_the_batch_size(ruleset: str, batch: float, steps: float | str,
 def test_schedules_in_tokens(batch: int, places: tuple[int, ...], departing: int) -> None:
     known = policy.policy("gpt3", "mlperf-4.0")
     assert known
-    made = [entry(0, "global_batch_size", batch), *(entry(0, "eval_accuracy", 1, epoch_num=at) for at in places)]
-    lines = [LogLine(0, each["key"], each, at) for at, each in enumerate(made, 1)]
+    evaluations = (entry(0, "eval_accuracy", 1, epoch_num=at) for at in places)
+    lines = lines_of(entry(0, "global_batch_size", batch), *evaluations)
     assert len(list(policy.schedule(known, lines))) == departing
 
 
@@ -106,7 +108,6 @@ def test_schedules_in_tokens(batch: int, places: tuple[int, ...], departing: int
 def test_schedules_in_parts_of_an_epoch(places: tuple[float, ...], departing: int) -> None:
     known = policy.policy("rgat", "mlperf-5.1")
     assert known
-    made = [entry(0, "eval_accuracy", 0.5, epoch_num=at) for at in places]
-    lines = [LogLine(0, each["key"], each, at) for at, each in enumerate(made, 1)]
+    lines = lines_of(*(entry(0, "eval_accuracy", 0.5, epoch_num=at) for at in places))
     found = [line for line, _, _ in policy.schedule(known, lines)]
     assert len([line for line in found if line is not lines[0]]) == departing
