@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.errors import UserError
 from suite.plots.charts import Group, chart
 from suite.record.history import MAX_POINTS, History, Point
 from suite.review.__main__ import main
+from suite.review.model import report
 from tests.review.page import HOSTILE, page_of, sound
 from tests.rules.mutants import MUTANTS
 from tests.rules.mutants.registry import index_of
@@ -19,18 +21,12 @@ def test_page_tells_everything_of_a_finding(run, tmp_path):
     MUTANTS["division.2"][0](run)
     page = page_of(run.folder, tmp_path)
     sound(page)
-    (finding,) = [f for f in reviewed(run.folder)["findings"] if f["rule"] == "division.2"]
+    (finding,) = [f for f in report(run.folder).as_json()["findings"] if f["rule"] == "division.2"]
     line = (run.folder / "config.yaml").read_text().splitlines()[finding["line"] - 1].strip()
     assert "FAIL: 1 finding against the rules" in page.text
     for text in (f"config.yaml:{finding['line']}", line, finding["expected"], finding["found"], finding["mend"]):
         assert text in page.text
     assert "a target or a cadence of one's own makes another contest" in page.text  # rules.md
-
-
-def reviewed(path, *options):
-    from suite.review.model import report
-
-    return report(path).as_json()
 
 
 def test_page_shows_the_runs_their_curves_and_their_intervals(sound_result, tmp_path):
@@ -108,8 +104,6 @@ def test_curves_are_bounded_and_odd_values_left_out(run, tmp_path):
 
 
 def test_page_is_written_or_the_mistake_named(run, tmp_path):
-    from suite.errors import UserError
-
     main([str(run.folder), "--html", str(tmp_path / "new" / "page.html")])
     assert (tmp_path / "new" / "page.html").exists()
     with pytest.raises(UserError, match="cannot write"):
