@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.errors import shown
+from suite.errors import shown, shown_path
 from suite.mlperf import engine, lines, strict
 from suite.mlperf.compiling import compiled
 from suite.mlperf.engine import Outcome
@@ -40,7 +40,7 @@ class LogReview:
 
 def review_log(path: Path, label: str, ruleset: str, strict_too: bool) -> LogReview:
     """Review the log at `path`, which is `label` in what is reviewed. Nothing that it holds makes this raise."""
-    label = shown(label)
+    label = shown_path(label)
     try:
         return _reviewed(read_safely(path, MAX_BYTES), label, ruleset, strict_too)
     except (UnsafeFile, OSError) as error:

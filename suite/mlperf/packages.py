@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NoReturn
 
-from suite.errors import UserError, shown
+from suite.errors import UserError, shown_path
 from suite.rules.finding import MAX_FINDINGS, Finding
 
 LOG_NAMES = "result_*.txt"
@@ -101,7 +101,7 @@ def survey(path: Path, ruleset: str) -> Package:
             raise UserError(f"{path} holds more than {MAX_ENTRIES} files: give a submitter's folder")
         for name in sorted(folders + files):
             if (here / name).is_symlink() and len(findings) < MAX_FINDINGS:
-                label = shown(str((here / name).relative_to(root)))
+                label = shown_path(str((here / name).relative_to(root)))
                 mend = "submit the file itself"
                 findings.append(
                     Finding(label, None, "no links", "a symbolic link", mend, "error", rule=f"{ruleset}/file")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from suite.errors import shown
+from suite.errors import shown, shown_path
 from suite.mlperf.packages import Group
 from suite.record.system import KEYS
 from suite.rules.claims import SPELLED
@@ -26,7 +26,7 @@ def description(group: Group) -> dict[str, Any]:
 
 def place(group: Group) -> str:
     """Where the description should lie, as findings name it; empty if that is outside what is reviewed."""
-    return shown(str(group.description.relative_to(group.root))) if group.description else ""
+    return shown_path(str(group.description.relative_to(group.root))) if group.description else ""
 
 
 def _read(group: Group) -> dict[str, Any]:

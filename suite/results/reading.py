@@ -11,7 +11,7 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite import config
-from suite.errors import UserError, shown, split_options, without_value
+from suite.errors import UserError, shown, shown_path, split_options, without_value
 from suite.mlperf import packages, systems
 from suite.mlperf.scores import Score
 from suite.record.parsing import number, whole
@@ -209,7 +209,7 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
         entries.append(
             Entry(
                 source=str(source.folder),
-                path=shown(score.path),
+                path=shown_path(score.path),
                 ruleset=source.ruleset,
                 benchmark=shown(score.benchmark or UNKNOWN),
                 metric="eval_accuracy",

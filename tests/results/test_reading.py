@@ -1,6 +1,7 @@
 """Results from folders: ours with their seals, MLPerf's with their own rules."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -147,6 +148,21 @@ def test_mlperf_s_result_has_its_review_s_verdict(tmp_path, breach, verdict, rul
         (entry,) = made.entries
         assert (entry.verdict, entry.findings) == expected
         assert made.report.verdict == entry.verdict
+
+
+def test_mlperf_s_result_far_below_has_its_review_s_verdict_and_its_curves(tmp_path):
+    """A path is never cut, or what is found of a log would be of another result."""
+    folder = maker.package(tmp_path / "made")
+    (folder / "result_9.txt").unlink()
+    os.mkfifo(folder / "result_9.txt")
+    deep = tmp_path / "all" / ("a" * 100) / ("b" * 100)
+    deep.parent.mkdir(parents=True)
+    shutil.move(folder, deep)
+    made = read(Source(tmp_path / "all", maker.RULESET))
+    (entry,) = made.entries
+    assert (made.report.verdict, entry.verdict, entry.findings) == ("error", "error", 1)
+    assert (tmp_path / "all" / entry.path) == deep
+    assert [len(each.history.points) for each in entry.runs] == [4] * 9 + [0]
 
 
 @pytest.mark.parametrize(
