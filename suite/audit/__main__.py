@@ -74,11 +74,7 @@ def main(argv: list[str]) -> int:
         root = opened.resolve()
         with bar(args.json) as progress:
             reviewed = report(
-                root,
-                subject=path.resolve().name,
-                data_dir=args.data_dir,
-                waivers=args.waivers,
-                progress=progress,
+                root, subject=path.resolve().name, data_dir=args.data_dir, waivers=args.waivers, progress=progress
             )
         if reviewed.verdict != "pass":
             count = format_count(reviewed.counted(reviewed.verdict), "finding")
@@ -104,9 +100,7 @@ def main(argv: list[str]) -> int:
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = OneLineParser(
-        prog="suite audit", description="Train a part of a run again, and hold the run to it.", epilog=EPILOG
-    )
+    parser = OneLineParser("suite audit", "Train a part of a run again, and hold the run to it.", EPILOG)
     parser.add_words("PATH", "what to audit", 1)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--waivers", metavar="FILE", type=Path, help=EXCUSED)

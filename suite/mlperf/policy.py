@@ -111,11 +111,8 @@ def schedule(policy: Policy, lines: list[LogLine]) -> Iterator[Departure]:
         steps += 1
         if not math.isclose(place - since, steps * step, rel_tol=evaluation.within, abs_tol=cut):
             if not (step < 1 and place % 1 == 0 and 0 < place - before < step + cut):
-                yield (
-                    line,
-                    f"an evaluation at {unit} {since + steps * step:g}, {step:g} after the last",
-                    f"{unit} {place:g}",
-                )
+                expected = f"an evaluation at {unit} {since + steps * step:g}, {step:g} after the last"
+                yield line, expected, f"{unit} {place:g}"
             since, steps = place, 0
 
 

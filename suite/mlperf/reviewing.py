@@ -64,10 +64,8 @@ class Review:
     @property
     def not_checked(self) -> list[str]:
         """What else a reviewer of a round checks, and this review does not."""
-        return [
-            *NOT_CHECKED,
-            *(() if self.provenance.strict else (f"{len(RULES)} kinds of breach that --strict finds",)),
-        ]
+        strictly = () if self.provenance.strict else (f"{len(RULES)} kinds of breach that --strict finds",)
+        return [*NOT_CHECKED, *strictly]
 
     @property
     def all_findings(self) -> list[Finding]:

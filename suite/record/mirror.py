@@ -36,15 +36,8 @@ MANIFEST_TAG = "suite.manifest_sha256"  # of the evidence that was uploaded
 RESULT_TAG = "suite.result_id"
 PARENT_TAG = "mlflow.parentRunId"
 ARTIFACTS = "evidence"
-OF_A_RUN = (
-    "seed",
-    "status",
-    "reason",
-    "noisy",
-    "restarts",
-    "aborted_starts",
-    "energy_source",
-)  # tags that the runs of a result differ in
+# Tags that the runs of a result differ in.
+OF_A_RUN = ("seed", "status", "reason", "noisy", "restarts", "aborted_starts", "energy_source")
 
 _PARAMS_PER_REQUEST = 100  # MLflow's limit
 

@@ -74,13 +74,7 @@ def parse(number: int, raw: bytes) -> Line:
     if record["time_ms"] < 0:
         return bad("time_ms is negative")
     return Line(
-        number,
-        raw,
-        record["key"],
-        record.get("value"),
-        record["time_ms"],
-        record["event_type"],
-        record["metadata"],
+        number, raw, record["key"], record.get("value"), record["time_ms"], record["event_type"], record["metadata"]
     )
 
 

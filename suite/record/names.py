@@ -13,15 +13,8 @@ REFERENCE = "reference"  # stands for the name of the suite's own implementation
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-_ALIKE = {
-    "LATIN",
-    "GREEK",
-    "CYRILLIC",
-    "ARMENIAN",
-    "CHEROKEE",
-    "COPTIC",
-    "LISU",
-}  # scripts that share shapes of letters
+# Scripts that share shapes of letters.
+_ALIKE = {"LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU"}
 
 
 def problem(name: str, longest: int = MAX_LENGTH) -> str:

@@ -80,7 +80,7 @@ def describe(
 
     `contestant` is the implementation that trains, None for the reference.
     """
-    software = versions()
+    software, python = versions(), platform.python_version()
     known = {
         **declared,
         "system_name": system.name,
@@ -88,7 +88,7 @@ def describe(
         **_host(machine),
         **(_accelerators(machine) if system.accelerator else {"accelerators_per_node": 0}),
         "framework": framework_text(framework, software.get(framework.module)),
-        "other_software_stack": stack_text(platform.python_version(), machine.driver),
+        "other_software_stack": stack_text(python, machine.driver),
         "operating_system": _operating_system(),
     }
     return {
@@ -97,7 +97,7 @@ def describe(
             **asdict(machine),
             "architecture": platform.machine(),
             "kernel": platform.release(),
-            "python": platform.python_version(),
+            "python": python,
         },
         "software": software,
         "git": git.state(),

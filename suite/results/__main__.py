@@ -145,11 +145,7 @@ def _reference(name: str | None, entries: Sequence[Entry]) -> str | None:
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = OneLineParser(
-        prog="python -m suite.results",
-        description="Show results side by side.",
-        epilog=EPILOG,
-    )
+    parser = OneLineParser("python -m suite.results", "Show results side by side.", EPILOG)
     parser.add_words("FOLDER", "results, or mlperf-X.Y=FOLDER")
     parser.add_argument("--markdown", action="store_true", help="print tables in Markdown (the default)")
     parser.add_argument("--curves", metavar="FILE", type=Path, help="write the runs' curves as an SVG file")

@@ -85,9 +85,7 @@ def _review(args: argparse.Namespace) -> Report:
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = OneLineParser(
-        prog="suite review",
-        description="Review the evidence of a run, of a result, or of a whole submission.",
-        epilog=EPILOG,
+        "suite review", "Review the evidence of a run, of a result, or of a whole submission.", EPILOG
     )
     parser.add_words("PATH", "what to review", 1)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")

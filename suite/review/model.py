@@ -152,12 +152,7 @@ def _with_waivers(made: Report, files: Sequence[WaiverFile]) -> Report:
 def _of_suite(path: Path, data_dir: str | None, progress: Progress, roots: tuple[Certificate, ...]) -> Report:
     made = verdict.review(path, data_dir, progress, roots)
     logs = [
-        Log(
-            run.path,
-            run.verdict,
-            run.findings,
-            {"converged": run.converged, "seed": run.seed, **asdict(run.summary)},
-        )
+        Log(run.path, run.verdict, run.findings, {"converged": run.converged, "seed": run.seed, **asdict(run.summary)})
         for run in made.runs
     ]
     scores = [

@@ -16,13 +16,8 @@ from suite.rules.finding import Progress
 def bar(quiet: bool = False) -> Iterator[Progress]:
     """Show a bar on standard error, if that is a terminal and there are several logs. `quiet` hides it."""
     console = Console(stderr=True)
-    shown = Bar(
-        *Bar.get_default_columns()[:2],
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
+    columns = (*Bar.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
+    shown = Bar(*columns, console=console, transient=True)
     shown.disable = quiet or not console.is_terminal
     task = shown.add_task("review", total=None, visible=False)
 

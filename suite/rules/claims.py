@@ -136,12 +136,8 @@ def _described(package: Sealed, system: str, run: Evidence) -> Iterator[Finding]
         yield Finding(path, getattr(error, "line", None), "a system description", reason(error), PACKAGE_AS_WRITTEN)
         return
     seal = package.seal
-    declared = {
-        "submitter": seal.org,
-        "division": seal.division,
-        "status": SPELLED.get(seal.category),
-        "system_name": system,
-    }
+    status = SPELLED.get(seal.category)
+    declared = {"submitter": seal.org, "division": seal.division, "status": status, "system_name": system}
     for key in KEYS:
         text, found = values.get(key), run.described("description", key)
         wanted = declared.get(key) or (found.strip() if isinstance(found, str) else "")

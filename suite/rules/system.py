@@ -40,15 +40,8 @@ FILLED = (
     "operating_system",
 )
 FILLED_WITH_ACCELERATORS = ("accelerator_model_name", "accelerator_memory_capacity")
-FREE = {
-    "price_per_hour",
-    "price_per_cpu_hour",
-    "price",
-    "default_scale",
-    "precision",
-    "nodes",
-    "workers",
-}  # what a submitter may set for a named system
+# What a submitter may set for a named system.
+FREE = {"price_per_hour", "price_per_cpu_hour", "price", "default_scale", "precision", "nodes", "workers"}
 COUNTS = {"nodes": 1, "workers": 1, "accelerators_per_node": 0}  # the least of each
 FOUND = {"title", "accelerator", "accelerators_per_node", "memory_gb"}  # what `auto` takes from the machine
 

@@ -55,12 +55,7 @@ def _told(path: Path, key: str, value: Any) -> str:
 def describe(result: Collected, org: str, division: str, category: str, told: Mapping[str, str]) -> Description:
     """The 33 texts. What was detected stands; a person fills in the rest. Raises UserError where they contradict it."""
     made = {key: result.description.get(key, "").strip() for key in KEYS}
-    made |= {
-        "submitter": org,
-        "division": division,
-        "status": SPELLED[category],
-        "system_name": result.system,
-    }
+    made |= {"submitter": org, "division": division, "status": SPELLED[category], "system_name": result.system}
     for key, text in told.items():
         if made[key] and made[key] != text:
             raise UserError(f"the description says {key}: {text}; detected was {made[key]}: say it in hw_notes")

@@ -43,14 +43,7 @@ SETTINGS: dict[str, Any] = {
 def entry(time_ms: float, key: str, value: Any = None, event: str = "POINT_IN_TIME", **metadata: Any) -> Entry:
     """A line's JSON object."""
     metadata = {"file": "train.py", "lineno": 7, **metadata}
-    return {
-        "namespace": "",
-        "time_ms": time_ms,
-        "event_type": event,
-        "key": key,
-        "value": value,
-        "metadata": metadata,
-    }
+    return {"namespace": "", "time_ms": time_ms, "event_type": event, "key": key, "value": value, "metadata": metadata}
 
 
 def entries(seed: int = 1) -> list[Entry]:

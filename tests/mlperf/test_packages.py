@@ -97,11 +97,7 @@ def test_a_time_that_is_not_finite_is_none(results: Path) -> None:
 
 @pytest.mark.parametrize("name", ["\x1b[31mred\x1b]0;title\x07", "\u202efdp", "\udcff\udcfe"])
 def test_names_of_folders_are_safe_in_every_output(
-    results: Path,
-    name: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    results: Path, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")  # that no name is folded
     org = results.parents[2]

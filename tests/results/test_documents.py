@@ -38,12 +38,7 @@ def test_a_row_for_each_run_and_one_for_each_framework():
     assert "**vision/small** on box (8 x an accelerator) in bf16 by example-org, closed; target: accuracy 0.9" in source
     runs, frameworks = cells(source)
     by_seed = {(row[0], row[1]): row for row in runs[1:]}
-    assert by_seed["torch", "9"][2:6] == [
-        "NOT REACHED",
-        "none; ended after 50.0 s",
-        "none; ended after 900",
-        "0.5",
-    ]
+    assert by_seed["torch", "9"][2:6] == ["NOT REACHED", "none; ended after 50.0 s", "none; ended after 900", "0.5"]
     assert by_seed["torch", "2"][2:5] == ["yes", "11.0 s", "500"]
     assert by_seed["torch", "2"][6] == "~ 7 J (estimated)"
     assert by_seed["torch", "2"][8] == "NOISY: others took 20 %"

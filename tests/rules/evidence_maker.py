@@ -82,11 +82,7 @@ def held_to_the_reference(precision: str, found: float | None = 0.001) -> Equiva
 def described(name: str, machine: Machine) -> dict[str, Any]:
     made = system.describe(config.system(name), machine, config.framework("torch"), DECLARED)
     usable = {"cpus": machine.logical_cpus, "cpu_quota": None}
-    return {
-        **made,
-        "git": {"revision": REVISION, "dirty": False},
-        "environment": {**made["environment"], **usable},
-    }
+    return {**made, "git": {"revision": REVISION, "dirty": False}, "environment": {**made["environment"], **usable}}
 
 
 def reference_points(folder: Path, samples: Sequence[int] = (5000, 6000, 6000, 6000, 7000), batch: int = 100) -> Path:
