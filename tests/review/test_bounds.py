@@ -145,16 +145,21 @@ def test_no_link_hides_another_in_another_result(tmp_path):
 def test_what_refuses_the_review_of_all_is_named(tmp_path, monkeypatch):
     for name, deep in (("honest", "run_1"), ("other", "/".join("d" * 20))):
         (tmp_path / name / deep).mkdir(parents=True)
-    with pytest.raises(UserError, match=f"other{'/d' * submission.MAX_DEPTH} is nested"):
+    with pytest.raises(UserError, match=f"other{'/d' * submission.MAX_DEPTH} is nested more than"):
         review(tmp_path)
     shutil.rmtree(tmp_path / "other")
     for index in range(1, 5):
         (tmp_path / "other" / f"run_{index}").mkdir(parents=True)
         (tmp_path / "other" / f"run_{index}" / evidence.LOG).write_text("line\n")
-    for bound in ("MAX_RUNS", "MAX_ENTRIES", "MAX_KEPT_BYTES", "MAX_BYTES"):
+    for bound, said in (
+        ("MAX_RUNS", "more than 4 runs"),
+        ("MAX_ENTRIES", "more than 4 files and folders"),
+        ("MAX_KEPT_BYTES", "its evidence, logs and descriptions, is of more than 0 MiB"),
+        ("MAX_BYTES", "its evidence, all, is of more than 0 MiB"),
+    ):
         with monkeypatch.context() as patched:
             patched.setattr(submission, bound, 4)
-            with pytest.raises(UserError, match="largest part in other"):
+            with pytest.raises(UserError, match=f"{said}, the largest part in other"):
                 review(tmp_path)
 
 
