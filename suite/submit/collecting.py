@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,11 +45,6 @@ class Collected:
     def place(self) -> str:
         """Where it lies in the submission."""
         return f"results/{self.system}/{folder_of(self.benchmark.name)}"
-
-    def logs(self) -> Iterator[tuple[str, Evidence]]:
-        """Each run's folder in the result, `run_1` and so on, and its evidence."""
-        for at, folder in enumerate(self.runs, 1):
-            yield f"run_{at}", Evidence.read(folder)
 
 
 def collect(folders: Iterable[Path], system: str | None) -> list[Collected]:

@@ -19,7 +19,7 @@ from suite.record.states import SMALL, STATES
 from suite.rules import waivers
 from suite.rules.claims import MAX_DESCRIPTION
 from suite.rules.code import implementation
-from suite.rules.reading import WAIVERS
+from suite.rules.reading import WAIVERS, Evidence
 from suite.rules.seals import SEAL, Seal, findings
 from suite.store.disk import UnsafeFile, read_safely
 from suite.submit.code import Code, code
@@ -117,12 +117,13 @@ def seal(staged: Path, declared: Declared, results: list[dict[str, Any]], missin
 
 def _evidence(result: Collected, staged: Path) -> None:
     place = staged / result.place
-    for at, (label, run) in enumerate(result.logs()):
-        (place / label).mkdir(parents=True, exist_ok=True)
-        for name, content in run.contents.items():
-            (place / label / name).write_bytes(content)
-        (place / f"result_{at}.txt").write_bytes(run.contents.get(LOG, b""))
-        _waivers(result.runs[at], place / label)
+    for at, folder in enumerate(result.runs):
+        run, contents = place / f"run_{at + 1}", Evidence.read(folder).contents
+        run.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            (run / name).write_bytes(content)
+        (place / f"result_{at}.txt").write_bytes(contents.get(LOG, b""))
+        _waivers(folder, run)
     if result.folder not in result.runs:
         _waivers(result.folder, place)
 
