@@ -41,7 +41,7 @@ def _of_suite(report: Report) -> Iterator[Group]:
             title=result.path,
             metric=result.benchmark.metric if result.benchmark else "quality",
             target=result.benchmark.target if result.benchmark else None,
-            runs=[(_within(result.path, run.path), run.history) for run in result.runs[:MAX_RUNS]],
+            runs=[(run.path.removeprefix(f"{result.path}/"), run.history) for run in result.runs[:MAX_RUNS]],
             reference=made.curves if made else (),
             test=test,
             outcome=made.outcome if made and test else "",
@@ -52,12 +52,9 @@ def _of_mlperf(report: Report, root: Path) -> Iterator[Group]:
     folders = [(folder, list(logs)) for folder, logs in groupby(report.logs, lambda log: log.path.rpartition("/")[0])]
     folders.sort(key=lambda folder: all(log.verdict == "pass" for log in folder[1]))
     for folder, logs in folders[:MAX_GROUPS]:
-        runs = [(_within(folder, log.path), history_of(log, root, report.ruleset)) for log in logs[:MAX_RUNS]]
+        drawn = ((log.path.removeprefix(f"{folder}/"), log) for log in logs[:MAX_RUNS])
+        runs = [(name, history_of(log, root, report.ruleset)) for name, log in drawn]
         yield Group(title=folder, metric="eval_accuracy", target=None, runs=runs)
-
-
-def _within(folder: str, path: str) -> str:
-    return path.removeprefix(f"{folder}/") if folder else path
 
 
 def history_of(log: Log, root: Path, ruleset: str) -> History:
