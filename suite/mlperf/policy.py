@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from suite.mlperf.lines import LogLine
-from suite.record.parsing import TOLERANCE, close
+from suite.record.parsing import TOLERANCE, close, value_at
 
 Departure = tuple[LogLine, str, Any]
 """A line, what was expected, what was found."""
@@ -134,5 +134,4 @@ def place(line: LogLine) -> tuple[float | None, float | None] | None:
 
 
 def _metadata_number(line: LogLine, key: str) -> float | None:
-    metadata = line.value["metadata"]
-    return number(metadata.get(key)) if isinstance(metadata, dict) else None
+    return number(value_at(line.value, "metadata", key))

@@ -13,6 +13,7 @@ from suite.errors import shown
 from suite.mlperf import policy
 from suite.mlperf.engine import Outcome
 from suite.mlperf.lines import Log, LogLine
+from suite.record.parsing import value_at
 from suite.record.summary import format_count
 from suite.rules.finding import MAX_FINDINGS, Finding
 
@@ -109,8 +110,7 @@ def _cache_clear(of: Subject) -> Iterator[Departure]:
 def _status(of: Subject) -> Iterator[Departure]:
     for line in of.lines:
         if line.key == "run_stop":
-            metadata = line.value["metadata"]
-            status = metadata.get("status") if isinstance(metadata, dict) else None
+            status = value_at(line.value, "metadata", "status")
             if status not in ("success", "aborted"):
                 yield line, "status success or aborted", shown(status)
             elif status == "aborted" and of.passing:

@@ -190,6 +190,13 @@ def whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
+def value_at(value: Any, *path: str) -> Any:
+    """The value at `path` in nested mappings, None if there is none."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
 def is_sha256(value: Any) -> TypeGuard[str]:
     """Whether `value` is a string of 64 lowercase hexadecimal digits."""
     return isinstance(value, str) and _SHA256.fullmatch(value) is not None

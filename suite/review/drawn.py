@@ -11,7 +11,7 @@ from mlperf_logging.mllog import constants as keys
 from suite.mlperf import lines
 from suite.plots.charts import Group
 from suite.record.history import READ, Event, History, history
-from suite.record.parsing import whole
+from suite.record.parsing import value_at, whole
 from suite.review.excerpt import content_of
 from suite.review.model import Log, Report
 from suite.store.disk import UnsafeFile
@@ -67,8 +67,7 @@ def history_of(log: Log, root: Path, ruleset: str) -> History:
         return History()
     events = []
     for line in found:
-        entry = line.value if isinstance(line.value, dict) else {}  # of 0.6, where a line's value may be anything
-        metadata = entry.get("metadata")
-        samples = whole(metadata.get(keys.SAMPLES_COUNT)) if isinstance(metadata, dict) else None
-        events.append(Event(line.timestamp / lines.second(ruleset), line.key, entry.get("value"), samples))
+        value = value_at(line.value, "value")  # in 0.6 a line's own value may be anything
+        samples = whole(value_at(line.value, "metadata", keys.SAMPLES_COUNT))
+        events.append(Event(line.timestamp / lines.second(ruleset), line.key, value, samples))
     return history(events)

@@ -30,7 +30,7 @@ from suite.record.evidence import (
     digest,
 )
 from suite.record.mllog import Line
-from suite.record.parsing import KeyPath, MalformedError, json_object, whole, yaml_mapping
+from suite.record.parsing import KeyPath, MalformedError, json_object, value_at, whole, yaml_mapping
 from suite.record.states import is_kept
 from suite.rules import contents
 from suite.rules.cadence import evaluated_when
@@ -184,11 +184,11 @@ class Evidence:
 
     def configured(self, *path: str) -> Any:
         """The value at `path` in config.yaml, None if there is none."""
-        return _at(self.config, path)
+        return value_at(self.config, *path)
 
     def described(self, *path: str) -> Any:
         """The value at `path` in system.json, None if there is none."""
-        return _at(self.system, path)
+        return value_at(self.system, *path)
 
     def line(self, key: str) -> Line | None:
         """The first line of the log that bears `key`."""
@@ -283,9 +283,3 @@ PACKAGE: Checks[Sequence[Evidence]] = Checks()  # all runs that are reviewed tog
 
 def _unsafe(name: str, found: str) -> Finding:
     return Finding(name, None, "plain files of moderate size, no links", found, FOLDER_AS_WRITTEN)
-
-
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value

@@ -20,7 +20,7 @@ from suite.errors import UserError, one_of
 from suite.harness.contestant import OwnImplementation
 from suite.harness.folder import configs
 from suite.record import evidence
-from suite.record.parsing import yaml_mapping
+from suite.record.parsing import value_at, yaml_mapping
 from suite.record.system import DIVISIONS, STATUSES
 from suite.store.code import CODE, differing
 from suite.store.disk import read_safely
@@ -159,10 +159,7 @@ def _contestant(out: Path, named: str, stored: Any, own: OwnImplementation | Non
 
 def _stored_at(values: Mapping[str, Any], path: Sequence[str]) -> Any:
     """The stored value of an option like `hw.price_per_hour` or `hyperparameters.dropout`, None if there is none."""
-    at, path = (values["system"], path[1:]) if path[0] == "hw" else (values["benchmark"], path)
-    for name in path:
-        at = at.get(name) if isinstance(at, dict) else None
-    return at
+    return value_at(values["system"], *path[1:]) if path[0] == "hw" else value_at(values["benchmark"], *path)
 
 
 def _repeats(value: Any, stored: Any) -> bool:
