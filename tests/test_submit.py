@@ -1,6 +1,6 @@
 """`suite submit` as a vendor types it: from runs to a submission that a reviewer can check."""
 
-# ruff: noqa: F811 (the fixtures of tests/submission)
+# ruff: noqa: F811 (the fixtures of tests/submit)
 
 import json
 import shutil

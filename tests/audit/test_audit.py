@@ -66,7 +66,7 @@ def test_states_can_lie_elsewhere_and_a_path_look_like_markup(result, tmp_path, 
     assert [(each["run"], each["samples"][0] > 0) for each in made["blocks"]] == [("[/b]", True)]
 
 
-def test_on_other_threads_and_precision_and_framework_a_distance_decides(honest, monkeypatch, capsys):
+def test_on_other_threads_and_precision_and_framework_a_distance_decides(honest, capsys):
     for words in (("precision=bf16",), ("framework=tensorflow",)):
         code, made, _ = audited(capsys, honest / "run_1", *LAST, *words)
         assert code == 0, made["findings"]

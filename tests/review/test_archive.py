@@ -57,7 +57,7 @@ def test_archive_without_evidence_is_named_itself(tmp_path):
         main([str(given)])
 
 
-def test_changed_byte_in_an_archive_fails(run, tmp_path, capsys):
+def test_changed_byte_in_an_archive_fails(run, tmp_path):
     with (run.folder / "log.txt").open("ab") as file:
         file.write(b"more\n")
     assert main([str(packed(tmp_path / "given.zip", run.folder)), "--html", str(tmp_path / "page.html")]) == 1

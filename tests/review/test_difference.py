@@ -69,7 +69,7 @@ def test_a_difference_is_bounded(run, tmp_path):
     sound(page_of(run.folder, tmp_path))
 
 
-def test_what_stands_far_to_the_right_is_shown(run, tmp_path):
+def test_what_stands_far_to_the_right_is_shown(run):
     trained_by(run, __init__=f"import torch\nx = 1{' ' * 1000}; y = 2\n")
     (made,) = difference.differences(report(run.folder), run.folder)
     (file,) = made.files
@@ -77,7 +77,7 @@ def test_what_stands_far_to_the_right_is_shown(run, tmp_path):
     assert file.added == 2
 
 
-def test_a_line_of_any_length_hides_none_after_it(run, tmp_path):
+def test_a_line_of_any_length_hides_none_after_it(run):
     trained_by(run, __init__=f"TABLE = '{'a' * 700_000}'\nimport torch\nscore = 1\n")
     (made,) = difference.differences(report(run.folder), run.folder)
     (file,) = made.files

@@ -15,12 +15,10 @@ def stand_in(monkeypatch, findings):
     log = mlperf.reviewing.LogReview("log.txt", "fail", findings, "fail")
     provenance = mlperf.Provenance("mlperf-5.1", False, "wheel", "1.0", {"closed.yaml": "ab" * 32})
     made = mlperf.Review("fail", [], [log], [], provenance, findings)
-    calls = []
-    monkeypatch.setattr(mlperf, "review", lambda *given: calls.append(given) or made)
-    return calls
+    monkeypatch.setattr(mlperf, "review", lambda *given: made)
 
 
-def test_findings_of_another_ruleset_are_text_as_well(tmp_path, monkeypatch, capsys):
+def test_findings_of_another_ruleset_are_text_as_well(tmp_path, monkeypatch):
     evil = HOSTILE[0]
     (tmp_path / "log.txt").write_text("one\n:::MLLOG {}\n")
     stand_in(monkeypatch, [Finding("log.txt", 2, evil, evil, "mend it", rule="mlperf-5.1/seed")])

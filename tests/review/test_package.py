@@ -94,7 +94,7 @@ def test_very_deep_folders_beside_evidence_end(run, sealed):
 
 @pytest.mark.parametrize("name", ["log.txt", "waivers.yaml", "run_1", "other"])
 @pytest.mark.parametrize("kind", ["fifo", "sparse", "line", "loop", "folder"])
-def test_odd_entry_anywhere_is_bounded(package, tmp_path, capsys, name, kind):
+def test_odd_entry_anywhere_is_bounded(package, tmp_path, name, kind):
     path = package / "odd" / name
     path.parent.mkdir()
     if kind == "fifo":

@@ -207,7 +207,7 @@ def test_request_that_is_a_link_is_not_followed(run, tmp_path, capsys):
     assert not [f for f in made["findings"] if f["rule"] == "review.2"]
 
 
-def test_request_that_cannot_be_read_is_a_finding(run, tmp_path, capsys, monkeypatch):
+def test_request_that_cannot_be_read_is_a_finding(run, capsys, monkeypatch):
     monkeypatch.chdir(run.folder)  # a socket's path must be short
     with socket.socket(socket.AF_UNIX) as endpoint:
         endpoint.bind("waivers.yaml")

@@ -1,6 +1,6 @@
 """Mutants derived from what the rules are written over: each field, key, file and hyperparameter, changed one by one.
 
-A field that is added to the suite's tables is mutated without a change here. Unlike `mutants.py` these may break
+A field that is added to the suite's tables is mutated without a change here. Unlike those of `mutants` these may break
 further rules besides their own: what counts is that their own finds them.
 """
 

@@ -198,7 +198,7 @@ def test_what_only_a_person_knows_is_free(submission):
     assert report(submission.parent).verdict == "pass"
 
 
-def test_code_that_the_reviewer_s_repository_does_not_have_is_a_note(submit, told, runs):
+def test_code_that_the_reviewer_s_repository_does_not_have_is_a_note(submit, told):
     """Of a revision that is known elsewhere alone, and of a file that is needed at any revision."""
     submit(f"description={told}")
     revision = "a" * 40

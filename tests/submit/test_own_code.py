@@ -117,7 +117,7 @@ def test_another_name_in_the_seal_is_found(packed):
     assert broken(packed.folder) == {"package.7"}
 
 
-def test_code_that_is_gone_from_the_evidence_cannot_be_submitted(own, submit, told, capsys):
+def test_code_that_is_gone_from_the_evidence_cannot_be_submitted(own, submit, told):
     shutil.rmtree(own / "run_1" / CODE)
     with pytest.raises(UserError, match=r"the code of ours, cannot be read: No such file"):
         submit(f"description={told}")

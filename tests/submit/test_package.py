@@ -108,7 +108,7 @@ def test_a_breach_for_which_a_waiver_is_asked_makes_it_partial(submit, runs, tol
     assert submit(f"description={told}", "partial=true") == 0
 
 
-def test_verify_is_of_one_submission(submit, told, tmp_path):
+def test_verify_is_of_one_submission(submit, told):
     assert submit(f"description={told}") == 0
     with pytest.raises(UserError, match=r"holds no submission\.json: name the folder of one submission"):
         main([f"verify={submit.folder.parent}"])
@@ -131,7 +131,7 @@ def test_submission_of_this_repository_holds(folder):
         assert found == []
 
 
-def test_small_states_are_packed_and_sealed(submit, runs, told, capsys):
+def test_small_states_are_packed_and_sealed(submit, runs, told):
     """A reviewer has them at hand, and finds nothing amiss about them."""
     for index in (1, 2, 3):
         path = runs / f"run_{index}" / "states/4000.npz"
