@@ -45,7 +45,7 @@ class LogLine:
 
     `timestamp` is in milliseconds, or in seconds up to v0.6. `value` has at least the keys `value` and `metadata`,
     except in v0.6, where it may be anything. `lineno` is the line's place among the tokens of the file (`Log.number`
-    converts it to a line number), or -1 for a line that a rule file added.
+    converts it to a line number), or -1 for a line that a rule file added; nothing but such a file sets `full_string`.
     """
 
     timestamp: float
