@@ -107,16 +107,14 @@ def division(run: Evidence) -> Iterator[Finding]:
         elif not allowed and (problem := names.problem(line.value)):
             expected = "a name that everybody reads alike"
             yield Finding(LOG, line.number, expected, f"one that {problem}", "name the submitter in plain letters")
+        everywhere, mend = f"{name} {line.value}, as in log line {line.number}", f"name one {name} everywhere"
         described = run.described("description", name)
         if described is not None and not same(line.value, described):
-            expected = f"{name} {line.value}, as in log line {line.number}"
-            mend = f"name one {name} everywhere"
-            yield Finding(SYSTEM, run.system_line(name), expected, described, mend)
+            yield Finding(SYSTEM, run.system_line(name), everywhere, described, mend)
         configured = run.configured(name)
         older = configured is None and key != keys.SUBMISSION_ORG  # its configuration named the submitter alone
         if run.parsed(CONFIG) and not older and not same(line.value, configured):
-            expected = f"{name} {line.value}, as in log line {line.number}"
-            yield Finding(CONFIG, run.config_line(name), expected, configured, f"name one {name} everywhere")
+            yield Finding(CONFIG, run.config_line(name), everywhere, configured, mend)
 
 
 @RUN.rule("data.1")
