@@ -95,9 +95,9 @@ def _kept(run: Run, contestant: Contestant) -> dict[str, bytes]:
 
 
 def _of_the_suite(run: Run, task: str) -> Code:
-    revision, dirty = run.evidence.described("git", "revision"), run.evidence.described("git", "dirty")
+    revision, dirty = revision_of(run.evidence), run.evidence.described("git", "dirty")
     why = "its revision is not in this repository" if revision else "the run names no revision"
-    if isinstance(revision, str) and revision.isalnum() and (known := at_revision(revision, run.benchmark)):
+    if revision and (known := at_revision(revision, run.benchmark)):
         remark = "the run had changes that no revision holds" if dirty else ""
         made = Code(f"git revision {revision[:12]}", {name: known[name] for name in _wanted(known, task)}, remark)
         if made.frameworks(task):
