@@ -83,13 +83,17 @@ def description(**changes: Any) -> dict[str, Any]:
     return {**fields, "submitter": ORG, "division": "closed", "status": "Preview", "system_name": SYSTEM, **changes}
 
 
+def describe(results: Path, **changes: Any) -> None:
+    """Describe the system of the benchmark's folder `results`."""
+    (results.parents[2] / "systems" / f"{SYSTEM}.json").write_text(json.dumps(description(**changes)))
+
+
 def package(root: Path, runs: int = 10) -> Path:
     """A submitter's folder below `root` with so many runs; returns the benchmark's folder."""
     results = root / ORG / "results" / SYSTEM / BENCHMARK
     results.mkdir(parents=True)
-    systems = root / ORG / "systems"
-    systems.mkdir()
-    (systems / f"{SYSTEM}.json").write_text(json.dumps(description()))
+    (root / ORG / "systems").mkdir()
+    describe(results)
     for at in range(runs):
         (results / f"result_{at}.txt").write_text(text(entries(seed=at + 1)))
     return results

@@ -197,8 +197,7 @@ def test_a_system_description_that_is_none(results: Path, content: str | None) -
 
 
 def test_another_spelling_of_the_status_is_a_note(results: Path) -> None:
-    description = results.parents[2] / "systems" / f"{SYSTEM}.json"
-    description.write_text(json.dumps(maker.description(status="onprem")))
+    maker.describe(results, status="onprem")
     review = mlperf.review(results.parents[2], RULESET)
     assert review.verdict == "pass"
     assert [f.severity for f in review.findings] == ["note"]

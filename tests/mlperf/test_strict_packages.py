@@ -55,7 +55,7 @@ def test_the_organisation_is_the_submitter(tmp_path: Path) -> None:
     assert strict_findings(tmp_path / maker.ORG) == [("organisation", "result_2.txt", line)]
     assert strict_findings(tmp_path) == [("organisation", "result_2.txt", line)]
     assert strict_findings(results) == [("organisation", "result_2.txt", line)]  # where the other logs tell who submits
-    (results.parents[2] / "systems" / f"{maker.SYSTEM}.json").write_text(json.dumps(maker.description(submitter="A")))
+    maker.describe(results, submitter="A")
     assert {rule for rule, _, _ in strict_findings(tmp_path / maker.ORG)} == {"organisation"}
 
 
@@ -70,15 +70,13 @@ def test_a_result_is_of_one_division(tmp_path: Path) -> None:
     assert mlperf.review(tmp_path / maker.ORG, RULESET).verdict == "pass"
     assert strict_findings(tmp_path / maker.ORG) == [("division", "result_2.txt", line)]
     assert strict_findings(results) == [("division", "result_2.txt", line)]  # where the other logs tell the division
-    (results.parents[2] / "systems" / f"{maker.SYSTEM}.json").write_text(json.dumps(maker.description(division="Open")))
+    maker.describe(results, division="Open")
     assert len(strict_findings(tmp_path / maker.ORG)) == 9
 
 
 def test_a_name_may_be_a_part_of_the_submitter_s(tmp_path: Path) -> None:
     results = maker.package(tmp_path)
-    (results.parents[2] / "systems" / f"{maker.SYSTEM}.json").write_text(
-        json.dumps(maker.description(submitter=f"{maker.ORG}-Partner"))
-    )
+    maker.describe(results, submitter=f"{maker.ORG}-Partner")
     assert strict_findings(tmp_path / maker.ORG) == []
 
 
