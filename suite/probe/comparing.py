@@ -71,10 +71,10 @@ def measured(cell: Cell) -> dict[str, Figure]:
     column = names[names.index(LOW) - 1]
     return {
         f"{row.name}, {column}": Figure(
-            value=_number(row.values.get(column)),
+            value=row.number(column),
             unit=cell.columns[column],
-            low=_number(row.values.get(LOW)),
-            high=_number(row.values.get(HIGH)),
+            low=row.number(LOW),
+            high=row.number(HIGH),
         )
         for row in cell.rows
     }
@@ -129,10 +129,6 @@ def _pairs(a: Probe, b: Probe) -> Iterator[tuple[str, Cell, Cell]]:
     for cell in a.cells:
         if (other := others.get(cell.conditions)) is not None:
             yield cell.conditions.described, cell, other
-
-
-def _number(value: float | str | None) -> float | None:
-    return None if isinstance(value, str) else value
 
 
 def _flat(values: Mapping[str, object], above: str = "") -> dict[str, str]:

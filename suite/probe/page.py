@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from suite.plots import scatter, templates
@@ -79,20 +78,18 @@ def _of_cells(probe: Probe) -> list[Bar]:
 
 def _of_parts(cell: Cell) -> list[Bar]:
     """Bars for the shares of the cell's first MOST_BARS parts, in the cell's order."""
-    shares: list[tuple[str, float, Mapping[str, float | str | None]]] = [
-        (row.name, share, row.values) for row in cell.rows if isinstance(share := row.values.get("share"), int | float)
-    ]
-    most = max((max(share, pictures.plain(values.get("to")) or 0) for _, share, values in shares), default=1) or 1
+    rows = [(row, share) for row in cell.rows if (share := row.number("share")) is not None]
+    most = max((max(share, row.number("to") or 0) for row, share in rows), default=1) or 1
     return [
         Bar(
-            name,
+            row.name,
             f"{showing.number(share)} %",
             at * ROW,
-            _scaled(max(share, 0), most) or 0,
-            _scaled(pictures.plain(values.get("from")), most),
-            _scaled(pictures.plain(values.get("to")), most),
+            _scaled(share, most) or 0,
+            _scaled(row.number("from"), most),
+            _scaled(row.number("to"), most),
         )
-        for at, (name, share, values) in enumerate(shares[:MOST_BARS])
+        for at, (row, share) in enumerate(rows[:MOST_BARS])
     ]
 
 

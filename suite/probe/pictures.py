@@ -121,7 +121,7 @@ def areas(cell: Cell) -> list[Area]:
     """The layers as a treemap of their times; empty for a cell with fewer than two."""
     if "bound" not in cell.columns:
         return []
-    rows = [(row, share) for row in cell.rows if (share := plain(row.values.get("share"))) and share > 0]
+    rows = [(row, share) for row in cell.rows if (share := row.number("share")) and share > 0]
     if len(rows) < 2:
         return []
     places = treemap.tiles([share for _, share in rows], WIDTH, HEIGHT)
@@ -143,7 +143,7 @@ def stacks(probe: Probe) -> tuple[list[str], str, list[Stack]]:
     unit = "MB" if probe.level == "memory" else "share"
     if len(cells) < 2 or len(names) > MOST_PARTS or any(unit not in cell.columns for cell in cells):
         return [], "", []
-    sizes = [[max(0.0, plain(row.values.get(unit)) or 0.0) for row in cell.rows] for cell in cells]
+    sizes = [[max(0.0, row.number(unit) or 0.0) for row in cell.rows] for cell in cells]
     most = max(map(sum, sizes)) or 1
     made = []
     for at, (cell, values) in enumerate(zip(cells, sizes, strict=True)):
@@ -199,8 +199,7 @@ def over(probe: Probe) -> Iterator[Chart]:
             x_ticks=across.ticks(),
             y_ticks=up.ticks(),
             curves=[
-                charts.curve(each.described, kind % KINDS, line, across, up)
-                for kind, (each, line) in enumerate(lines.items())
+                charts.curve(each.described, kind, line, across, up) for kind, (each, line) in enumerate(lines.items())
             ],
         )
 
@@ -208,9 +207,8 @@ def over(probe: Probe) -> Iterator[Chart]:
 def _performances(cell: Cell) -> Iterator[tuple[str, float, float, float]]:
     """Yield, for each part that takes operations, its name, FLOP/B, GFLOP/s and share in %."""
     for row in cell.rows:
-        flops, moved, share = (plain(row.values.get(name)) for name in ("GFLOP", "MB", "share"))
-        times = [plain(row.values.get(name)) for name in (*TIMES, "time")]
-        milliseconds = sum(each for each in times if each is not None) or (plain(row.values.get(US)) or 0) / 1e3
+        flops, moved, share = map(row.number, ("GFLOP", "MB", "share"))
+        milliseconds = sum(row.number(name) or 0 for name in (*TIMES, "time")) or (row.number(US) or 0) / 1e3
         if flops and moved and share and milliseconds:
             yield row.name, 1e3 * flops / moved, 1e3 * flops / milliseconds, share
 
@@ -221,8 +219,3 @@ def _within(name: str, room: int) -> str:
     while parts and len(".".join(parts)) > room:
         parts.pop(0)
     return ".".join(parts)
-
-
-def plain(value: float | str | None) -> float | None:
-    """The value if it is a finite number, else None."""
-    return value if isinstance(value, int | float) and math.isfinite(value) else None

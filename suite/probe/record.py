@@ -89,6 +89,11 @@ class Row(Values):
     name: str
     values: dict[str, float | str | None]
 
+    def number(self, column: str) -> float | None:
+        """The number in a column; None where it has none, or a text."""
+        value = self.values.get(column)
+        return None if isinstance(value, str) else value
+
 
 class Cell(Values):
     """One workload of a sweep: its conditions, and what was found; or why nothing was, in one line."""

@@ -90,7 +90,7 @@ def _show_parts(console: Console, cell: Cell, of: int) -> None:
         show_table(console, table)
         if len(cell.rows) > MOST_ROWS:
             rest = cell.rows[MOST_ROWS:]
-            shares = [share for row in rest if isinstance(share := row.values.get("share"), float)]
+            shares = [share for row in rest if (share := row.number("share")) is not None]
             together = f", {sum(shares):.3g} % in all" if shares else ""
             console.print(f"and {len(rest)} more{together}: --json lists all")
     for note in cell.notes:

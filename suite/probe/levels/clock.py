@@ -120,7 +120,7 @@ class Clock:
         rows = self._rows()
         power = self._power()
         self.folder.cleanup()
-        steps, evaluations = ([float(row.values[name] or 0) for row in rows] for name in (STEP, EVALUATION))
+        steps, evaluations = ([row.number(name) or 0.0 for row in rows] for name in (STEP, EVALUATION))
         learnt = evaluations[len(evaluations) // 2 :]  # those of a model that has learnt a little
         figures = {
             "start": Figure(value=1e3 * self.start, unit="ms"),

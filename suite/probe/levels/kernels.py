@@ -106,8 +106,8 @@ class Kernels:
         }
         whole = sum(np.mean(look.times) * (look.listed.calls or 1) for look in looks)
         rows = [self._row(look, peak, float(whole)) for look in looks]
-        rows.sort(key=lambda row: -cast(float, row.values["share"]))
-        if rates := {row.name: 1e3 * rate for row in rows if (rate := cast("float | None", row.values["TFLOP/s"]))}:
+        rows.sort(key=lambda row: -(row.number("share") or 0))
+        if rates := {row.name: 1e3 * rate for row in rows if (rate := row.number("TFLOP/s"))}:
             best = max(rates, key=rates.__getitem__)
             notes.append(f"the most operations a second: {rates[best]:.4g} GFLOP/s in {best}")
         failed = {look.listed.problem.name: look.why for look in self.looks if look.why}

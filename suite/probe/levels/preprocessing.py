@@ -77,13 +77,12 @@ class Measurement:
             why = "" if len(pairs) == len(qualities) else "predictions that cannot be scored"
             values = {metric: quality.value, "lost": lost.value, "from": lost.low, "to": lost.high, "why": why}
             rows.append(Row(name=name, values=values))
-        rows.sort(key=lambda row: -(float(row.values["lost"] or 0)))
+        rows.sort(key=lambda row: -(row.number("lost") or 0))
         rows += [Row(name=name, values={"why": f"unavailable: {why}"}) for name, why in self.missing.items()]
-        worst = rows[0].values["lost"]
         figures = {
             metric: measuring.mean([each.quality for each in self.trained if each.quality is not None], ""),
             "samples": measuring.mean([each.samples for each in self.trained], ""),
-            "most lost": Figure(value=float(worst) if worst is not None else None, unit=""),
+            "most lost": Figure(value=rows[0].number("lost"), unit=""),
         }
         columns = {metric: "", "lost": f"of {metric}", "from": "", "to": "", "why": ""}
         return Cell(conditions=self.subject.conditions, figures=figures, columns=columns, rows=rows)
