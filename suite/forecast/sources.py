@@ -19,7 +19,7 @@ from suite.measure import systems
 from suite.measure.machine import Machine
 from suite.probe.levels import clock
 from suite.probe.record import Cell, Conditions
-from suite.probe.subject import COUNTED_STEPS, Subject
+from suite.probe.subject import Subject
 from suite.probe.sweeping import sweep
 
 REPEATS, SECONDS = 8, 3.0  # of a probe made here: about a minute with its evaluations
@@ -59,7 +59,7 @@ class Asked:
         subject = Subject(_conditions(self, "fp32"), cpu, SECONDS, self.data_dir)
         try:
             weights = clock.weights(subject.inside().made.state_dict())
-            return subject.flops(COUNTED_STEPS) / subject.build().samples, float(weights)
+            return subject.flops() / subject.build().samples, float(weights)
         except UserError as error:
             return error
 

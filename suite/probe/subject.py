@@ -128,18 +128,18 @@ class Subject:
         """The same subject under other conditions."""
         return replace(self, conditions=self.conditions.model_copy(update=conditions))
 
-    def flops(self, steps: int) -> float:
-        """Floating-point operations of a step, the mean of the first `steps`, as its framework counts them.
+    def flops(self) -> float:
+        """Floating-point operations of a step, the mean of the first COUNTED_STEPS, as its framework counts them.
 
         Raises UserError where it cannot count.
         """
         with self.instruments.apart():
             workload = self.build()
-            workload.ready(steps)
-            counts = self.instruments.flops(lambda: workload.run(steps))
+            workload.ready(COUNTED_STEPS)
+            counts = self.instruments.flops(lambda: workload.run(COUNTED_STEPS))
         if why := uncounted(counts):
             raise UserError(why)
-        return sum(filter(None, counts.values())) / steps
+        return sum(filter(None, counts.values())) / COUNTED_STEPS
 
     def unlike_a_run(self, flops: float, samples: int) -> str | None:
         """Say how far the operations of the first steps are from a run's; None if they are near, or not known."""

@@ -20,7 +20,7 @@ from suite.measure.machine import ALIKE, detect
 from suite.probe import measuring, record
 from suite.probe.record import Cell, Figure, one_line
 from suite.probe.roof import PRODUCT
-from suite.probe.subject import COUNTED_STEPS, Subject
+from suite.probe.subject import Subject
 from suite.probe.workload import Workload
 from suite.record.environment import environment
 
@@ -83,7 +83,7 @@ class Throughput:
     def _flops(self) -> float | None:
         """Floating-point operations of a step; None, with a note, if they cannot be counted."""
         try:
-            return self.subject.flops(COUNTED_STEPS)
+            return self.subject.flops()
         except Exception as error:
             self.notes.append(f"operations not counted: {one_line(error)}")
         return None
