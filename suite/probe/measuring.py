@@ -50,10 +50,15 @@ def block(workload: Workload, steps: int) -> float:
 
 
 def first_steps(workload: Workload, seconds: float) -> list[float]:
-    """Time the first steps: LEAST_WARM_UP_STEPS at least, then until `seconds` or MOST_WARM_UP_STEPS are reached."""
+    """Seconds of each of the first steps, as many as `first_times` takes."""
+    return first_times(lambda: step_times(workload, 1)[0], seconds)
+
+
+def first_times(step: Callable[[], float], seconds: float) -> list[float]:
+    """What `step` returns: LEAST_WARM_UP_STEPS at least, then until `seconds` or MOST_WARM_UP_STEPS are reached."""
     found: list[float] = []
     while len(found) < LEAST_WARM_UP_STEPS or (sum(found) < seconds and len(found) < MOST_WARM_UP_STEPS):
-        found += step_times(workload, 1)
+        found.append(step())
     return found
 
 

@@ -159,18 +159,14 @@ class Clock:
 
     def _begin(self, seconds: float) -> None:
         """Take the first steps: `step` is the seconds of a later one, `start` what all took beyond that."""
-        times: list[float] = []
-        first = self.seen
-        while len(times) < measuring.LEAST_WARM_UP_STEPS or (
-            sum(times) < seconds and len(times) < measuring.MOST_WARM_UP_STEPS
-        ):
-            began, before = time.perf_counter(), self.seen
-            self.seen = self.made.train_until(before + 1).samples
-            times.append(time.perf_counter() - began)
-            self.samples = self.seen - before
-        assert self.seen > first
+        times = measuring.first_times(lambda: measuring.timed(self._take_step), seconds)
         self.step = float(np.median(times[measuring.end_of_warm_up(times) :]))
         self.start = max(sum(times) - len(times) * self.step, 0.0)
+
+    def _take_step(self) -> None:
+        before = self.seen
+        self.seen = self.made.train_until(before + 1).samples
+        self.samples = self.seen - before
 
     def _heard(self, line: Line) -> None:
         if line.key == keys.EVAL_START:
