@@ -24,6 +24,7 @@ from suite.measure.cpus import usable_cpus
 from suite.probe.instruments.tensorflow_attributes import double, whole
 from suite.probe.instruments.tensorflow_attributes import exact as exact_attributes
 from suite.probe.instruments.tensorflow_counting import apart, device_name, run_eagerly
+from suite.probe.instruments.tensorflow_watch import SAME, shapes_of
 from suite.probe.judging import (
     MANTISSA,
     RANDOM,
@@ -40,7 +41,7 @@ from suite.probe.workload import Workload
 
 SEED = 0  # of what gradients are taken against
 HANDLES = "of a variable or another resource"
-VIEWS = {"Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient", "Const"}
+UNCHANGED = SAME | {"Const"}  # operations that compute nothing
 THREADS = "TF_NUM_INTRAOP_THREADS"
 
 Arrays = list[np.ndarray]
@@ -86,9 +87,9 @@ class Judge:
         self, kind: str, inputs: Sequence[Any], attributes: Any, outputs: Sequence[Any], name: Any, graph: Any
     ) -> None:
         """Judge an operation that was executed, unless one of its kind, shapes and types was judged before."""
-        shapes = " ".join("x".join(map(str, each.shape)) or "1" for each in inputs)
+        shapes = shapes_of(inputs)
         key = (kind, shapes, *(each.dtype.name for each in inputs))
-        if graph is not None or kind in VIEWS or key in self.found:
+        if graph is not None or kind in UNCHANGED or key in self.found:
             return
         if any(each.dtype in (tf.resource, tf.variant) for each in (*inputs, *outputs)):
             self.found[key] = Judged(kind, shapes, HANDLES)

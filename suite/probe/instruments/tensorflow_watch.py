@@ -113,7 +113,6 @@ class Places:
         self.noted = self.functions.setdefault(outer, {})
         tensors = [each for each in (*inputs, *outputs) if isinstance(each, tf.Tensor) and each.dtype != tf.resource]
         known = all(each.shape.is_fully_defined() for each in tensors)
-        shapes = " ".join(_shape(each) for each in tensors)
         moved = _moved(kind, inputs, outputs) if known else None
         flops: int | None = 0
         if multiplies(kind):
@@ -121,7 +120,7 @@ class Places:
         nothing = [kind in SAME or (kind, n) == WORKSPACE or it.dtype == tf.resource for n, it in enumerate(outputs)]
         made = tuple(0 if none else _size(each) for none, each in zip(nothing, outputs, strict=True))
         sources = tuple(self._source(each.name) for each in inputs if isinstance(each, tf.Tensor))
-        noted = Noted(kind, shapes, self.phase, self._layer(name), flops, moved, made, sources)
+        noted = Noted(kind, shapes_of(tensors), self.phase, self._layer(name), flops, moved, made, sources)
         self.noted.setdefault(name, noted)  # functions within share names; those for other devices are traced last
 
     def of(self, names: set[str]) -> dict[str, Noted]:
@@ -183,6 +182,11 @@ def _moved(kind: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
     if kind in PICKED:
         given[0] = min(given[0], made[0])
     return int(sum(given) + sum(made))
+
+
+def shapes_of(tensors: Sequence[tf.Tensor]) -> str:
+    """The shapes of tensors in a line; `?` for what is not known of them."""
+    return " ".join(map(_shape, tensors))
 
 
 def _shape(tensor: tf.Tensor) -> str:

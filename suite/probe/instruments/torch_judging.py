@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart
-from suite.probe.instruments.torch_operators import Operators, tensors
+from suite.probe.instruments.torch_operators import Operators, shapes_of, tensors
 from suite.probe.judging import (
     MANTISSA,
     RANDOM,
@@ -92,7 +92,7 @@ class Judge(Operators):  # type: ignore[no-untyped-call]
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator."""
         given = tensors((args, kwargs))
-        name, shapes = str(func.overloadpacket), " ".join("x".join(map(str, each.shape)) or "1" for each in given)
+        name, shapes = str(func.overloadpacket), shapes_of(given)
         key = (name, shapes, *(str(each.dtype) for each in given))
         if func.namespace != PROFILER and not func.is_view and key not in self.found:
             call = Call(func, (args, kwargs), torch.is_grad_enabled() or func.namespace != ATEN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -32,6 +33,11 @@ def tensors(values: Any) -> list[torch.Tensor]:
 def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     """A tensor itself, or the indices and the values of a sparse one, such as the gradient of a sparse embedding."""
     return [tensor._indices(), tensor._values()] if tensor.is_sparse else [tensor]
+
+
+def shapes_of(values: Sequence[torch.Tensor]) -> str:
+    """The shapes of tensors in a line."""
+    return " ".join("x".join(map(str, each.shape)) or "1" for each in values)
 
 
 def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:

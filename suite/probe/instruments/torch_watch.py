@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -20,7 +21,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart, counted, torch_device
-from suite.probe.instruments.torch_operators import Operators, tensors, written
+from suite.probe.instruments.torch_operators import Operators, shapes_of, tensors, written
 from suite.probe.tracing import Call, Phases, Trace
 from suite.probe.workload import Workload
 
@@ -123,7 +124,7 @@ class Calls(Operators):  # type: ignore[no-untyped-call]
     def __init__(self, places: Places) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.places = places
-        self.noted: list[tuple[str, str, str, str, int | None, int]] = []
+        self.noted: list[Call] = []  # without their seconds, which the profiler has
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator."""
@@ -133,8 +134,7 @@ class Calls(Operators):  # type: ignore[no-untyped-call]
         name = str(func.overloadpacket)
         flops = counted(func.overloadpacket, args, kwargs, result)
         moved = 0 if func.is_view else moves(func.overloadpacket.__name__, args, given, made)
-        shapes = " ".join("x".join(map(str, each.shape)) or "1" for each in given)
-        self.noted.append((name, shapes, self.places.phase, self.places.layer(), flops, moved))
+        self.noted.append(Call(name, shapes_of(given), self.places.phase, self.places.layer(), 0.0, flops, moved))
         return result
 
 
@@ -220,10 +220,7 @@ class Watched:
             name: sum(each.numel() for each in module.parameters(recurse=False))
             for module, name in places.names.items()
         }
-        found = [
-            Call(name, shapes, phase, layer, seconds[index], flops, moved)
-            for index, (name, shapes, phase, layer, flops, moved) in enumerate(calls.noted)
-        ]
+        found = [replace(call, seconds=each) for call, each in zip(calls.noted, seconds, strict=True)]
         return Trace(steps, whole, found, parameters)
 
     def _now(self) -> Any:
