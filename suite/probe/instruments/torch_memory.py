@@ -77,7 +77,7 @@ class Tracked:
     """See `Instruments.memory`."""
 
     def __init__(self, build: Callable[[], Workload], device: Device) -> None:
-        places, optimizers = Places(lambda phase: None), weakref.WeakSet[torch.optim.Optimizer]()
+        places, optimizers = Places(), weakref.WeakSet[torch.optim.Optimizer]()
         with apart(), places.followed(), ExitStack() as stack:
             stack.callback(register_optimizer_step_post_hook(lambda it, *_: optimizers.add(it)).remove)
             self.workload = build()

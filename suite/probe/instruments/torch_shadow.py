@@ -84,7 +84,7 @@ def _shadowed(tensor: torch.Tensor) -> bool:
 
 def shadowed(build: Callable[[], Workload], device: Device) -> Distance:
     """See `Instruments.shadowed`."""
-    places, shadow = Places(lambda phase: None), Shadow()
+    places, shadow = Places(), Shadow()
     with apart(), places.followed():
         workload = build()
         workload.ready(1)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import record_function
 
 from suite.probe.instruments.torch_counting import apart
 from suite.probe.instruments.torch_watch import Places, Watched
@@ -51,13 +50,9 @@ class Regions(Places):
 
 def timeline(watched: Watched, steps: int, path: Path) -> Timeline:
     """See `Instruments.timeline`."""
-    workload, gpu, regions = watched.workload, watched.device.type != "cpu", Regions()
+    workload, regions = watched.workload, Regions()
     workload.ready(steps)
-    activities = None if gpu else [ProfilerActivity.CPU]  # None: those of the accelerator too
-    with ExitStack() as stack:
-        stack.enter_context(apart())
-        stack.enter_context(regions.followed())
-        profiler = stack.enter_context(profile(activities=activities, acc_events=True))
+    with apart(), regions.followed(), watched.profiled() as profiler:
         start = time.perf_counter()
         with record_function(RUN):
             for step in range(1, steps + 1):

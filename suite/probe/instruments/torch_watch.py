@@ -42,10 +42,10 @@ class Places:
     """Where a step is: its phase and its layer; in a backward pass the layer is that whose output is differentiated.
 
     The nodes of the autograd graph have rising numbers: a node's layer is the one that was being called when the node
-    got its number.
+    got its number. `mark` is told each phase that begins.
     """
 
-    def __init__(self, mark: Callable[[str], None]) -> None:
+    def __init__(self, mark: Callable[[str], None] = lambda phase: None) -> None:
         self.mark, self.phase = mark, "data"
         self.stack: list[torch.nn.Module] = []
         self.names: dict[torch.nn.Module, str] = {}
@@ -195,10 +195,9 @@ class Watched:
         """See `tracing.Watched`."""
         gpu = self.device.type != "cpu"
         self.workload.ready(steps)
-        places = Places(lambda phase: None)
+        places = Places()
         calls = Calls(places)
-        activities = None if gpu else [ProfilerActivity.CPU]  # None: those of the accelerator too
-        with apart(), places.followed(), profile(activities=activities, acc_events=True) as profiler, calls:
+        with apart(), places.followed(), self.profiled() as profiler, calls:
             start = time.perf_counter()
             for _ in range(steps):
                 places.enter("data")
@@ -222,6 +221,11 @@ class Watched:
         }
         found = [replace(call, seconds=each) for call, each in zip(calls.noted, seconds, strict=True)]
         return Trace(steps, whole, found, parameters)
+
+    def profiled(self) -> profile:
+        """PyTorch's profiler, of the accelerator too where it runs on one."""
+        activities = [ProfilerActivity.CPU] if self.device.type == "cpu" else None
+        return profile(activities=activities, acc_events=True)
 
     def _now(self) -> Any:
         if self.device.type == "cpu":
