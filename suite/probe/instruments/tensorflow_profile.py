@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
@@ -26,7 +26,7 @@ class Event(NamedTuple):
 
 def seen(folder: Path, gpu: bool) -> list[Event]:
     """The operations in the profiles below a folder. Raises UserError where there is none."""
-    events = [event for file in folder.rglob("*.xplane.pb") for event in _events(file, gpu)]
+    events = list(_operations(folder, gpu))
     if not events:
         raise UserError(
             "TensorFlow's profiler tells no time of any operation: on a GPU CUPTI does, if no other profiler has it"
@@ -56,20 +56,27 @@ def divided(events: Sequence[Event]) -> list[float]:
     return [until[event.start + event.seconds] - until[event.start] for event in events]
 
 
-def _events(file: Path, gpu: bool) -> Iterator[Event]:
-    """The operations in a profile."""
-    space = xplane_pb2.XSpace()
-    space.ParseFromString(file.read_bytes())
-    for plane in space.planes:
+def everything(folder: Path) -> Iterator[tuple[Any, Any, Event]]:
+    """All that the profiles below a folder hold, by its whole name, with its plane and as the profiler has it."""
+    for file in folder.rglob("*.xplane.pb"):
+        space = xplane_pb2.XSpace()
+        space.ParseFromString(file.read_bytes())
+        for plane in space.planes:
+            for since, it in ((line.timestamp_ns, it) for line in plane.lines for it in line.events):
+                start, name = since / 1e9 + it.offset_ps / 1e12, plane.event_metadata[it.metadata_id].name
+                yield plane, it, Event(name, "", start, it.duration_ps / 1e12)
+
+
+def _operations(folder: Path, gpu: bool) -> Iterator[Event]:
+    for plane, it, event in everything(folder):
         if not plane.name.startswith("/device:GPU" if gpu else "/host:CPU"):
             continue
-        stats = {number: each.name for number, each in plane.stat_metadata.items()}
-        for since, event in ((line.timestamp_ns, event) for line in plane.lines for event in line.events):
-            full = plane.event_metadata[event.metadata_id].name
-            if gpu:  # a kernel, which tells its operation
-                told = [each for each in event.stats if stats[each.metadata_id] == "tf_op"]
-                full = stats.get(told[0].ref_value, told[0].str_value) if told else ""
-            name, colon, kind = full.rpartition(":")
-            if colon and not name.endswith(":") and kind.isidentifier() and not HOLDING.search(kind):
-                start = since / 1e9 + event.offset_ps / 1e12
-                yield Event(INLINED.sub("", name), kind, start, event.duration_ps / 1e12)
+        name, colon, kind = (_operation(plane, it) if gpu else event.name).rpartition(":")
+        if colon and not name.endswith(":") and kind.isidentifier() and not HOLDING.search(kind):
+            yield event._replace(name=INLINED.sub("", name), kind=kind)
+
+
+def _operation(plane: Any, kernel: Any) -> str:
+    """The operation that a kernel is of, or an empty string."""
+    told = [each for each in kernel.stats if plane.stat_metadata[each.metadata_id].name == "tf_op"]
+    return plane.stat_metadata[told[0].ref_value].name or told[0].str_value if told else ""

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from suite.probe.instruments.tensorflow_profile import Event
+from suite.probe.instruments.tensorflow_profile import Event, everything
 from suite.probe.instruments.tensorflow_watch import Noted, Watched
 from suite.probe.record import dumps
 from suite.probe.tracing import LAYER, OPERATOR, OUTSIDE, PHASE, RUN, STEP, Timeline
@@ -58,15 +57,9 @@ def timeline(watched: Watched, steps: int, path: Path) -> Timeline:
 
 def _marks(folder: Path) -> Iterator[tuple[float, float, str]]:
     """Begin, end and number of each step."""
-    for file in folder.rglob("*.xplane.pb"):
-        space = xplane_pb2.XSpace()
-        space.ParseFromString(file.read_bytes())
-        for plane in space.planes:
-            for since, event in ((line.timestamp_ns, event) for line in plane.lines for event in line.events):
-                name = plane.event_metadata[event.metadata_id].name
-                if name.startswith(MARK):
-                    begin = since / 1e9 + event.offset_ps / 1e12
-                    yield begin, begin + event.duration_ps / 1e12, name.removeprefix(MARK)
+    for _, _, event in everything(folder):
+        if event.name.startswith(MARK):
+            yield event.start, event.start + event.seconds, event.name.removeprefix(MARK)
 
 
 def _spans(operations: Operations, marks: Sequence[tuple[float, float, str]]) -> Iterator[Span]:
