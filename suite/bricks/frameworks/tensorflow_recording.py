@@ -22,7 +22,8 @@ from suite.bricks.frameworks.tensorflow_between import between
 from suite.bricks.frameworks.tensorflow_table import FUNCTIONS, attributes_of, inputs_of
 from suite.bricks.recorded import BATCHES, Called, Recorded
 from suite.errors import UserError
-from suite.probe.instruments.tensorflow_counting import device_name, plain, run_eagerly
+from suite.probe.instruments.tensorflow_attributes import plain
+from suite.probe.instruments.tensorflow_counting import device_name, run_eagerly
 from suite.probe.instruments.tensorflow_models import POLICIES, Model
 from suite.probe.subject import SEED, Subject
 from suite.probe.workload import Training, Workload

@@ -12,7 +12,6 @@ from typing import Any
 from unittest import mock
 
 import tensorflow as tf
-from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.python.eager.polymorphic_function.autograph_util import py_func_from_autograph
 from tensorflow.python.eager.polymorphic_function.polymorphic_function import (
     Function,
@@ -22,6 +21,7 @@ from tensorflow.python.framework import op_callbacks
 
 from suite.errors import UserError
 from suite.harness.implementation import Device, unseen
+from suite.probe.instruments.tensorflow_attributes import plain
 
 LIBRARIES = "'tensorflow[and-cuda]' brings CUDA's, into an environment without PyTorch: docs/adding-a-machine.md"
 MADE_APART: weakref.WeakSet[Function] = weakref.WeakSet()
@@ -158,18 +158,6 @@ def counted(kind: str, inputs: Sequence[Any], attributes: Sequence[Any], outputs
     if kind not in PRODUCTS:
         return None
     return 2 * PRODUCTS[kind]([tuple(each.shape) for each in inputs], tuple(outputs[0].shape), plain(attributes))
-
-
-def plain(attributes: Sequence[Any]) -> dict[str, Any]:
-    """An operation's attributes by name, from the sequence name, value, name, value, ... that a callback is given."""
-    named = dict(zip(attributes[::2], attributes[1::2], strict=True))
-    return {name: _value(value) for name, value in named.items()}
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, AttrValue):  # while a function is traced
-        value = getattr(value, value.WhichOneof("value") or "s")
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def _product(inputs: Sequence[Shape], out: Shape, attributes: Mapping[str, Any]) -> int:

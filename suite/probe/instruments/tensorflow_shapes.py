@@ -8,7 +8,8 @@ from math import prod
 from typing import Any
 
 from suite.harness.implementation import Device
-from suite.probe.instruments.tensorflow_counting import DTYPES, Shape, labelled, plain, run_eagerly, sizes
+from suite.probe.instruments.tensorflow_attributes import plain
+from suite.probe.instruments.tensorflow_counting import DTYPES, Shape, labelled, run_eagerly, sizes
 from suite.probe.kernels.problems import BY_INPUT, BY_WEIGHT, FORWARD, Convolution, MatrixProduct, Pair, Problem
 
 # Where an operation's images and filters are: among its inputs, or -1 for its output
