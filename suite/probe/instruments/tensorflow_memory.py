@@ -36,12 +36,9 @@ class Tracked:
     """See `Instruments.memory`."""
 
     def __init__(self, build: Callable[[], Workload], device: Device) -> None:
-        before = variables()
-        known = {id(each) for each in before}
         self.sizes = Sizes()
         with fixed(), self.sizes.followed():
-            self.watched = Watched(build, device)
-        self.variables = [each for each in variables() if id(each) not in known]
+            self.watched, self.variables = built(build, device)
 
     def step(self) -> Memory:
         """What a step holds. A variable that no layer has is the optimizer's if the update reads it, else a buffer."""
@@ -142,7 +139,14 @@ def fixed() -> Iterator[None]:
 memory = Tracked
 
 
-def variables() -> list[Any]:
+def built(build: Callable[[], Workload], device: Device) -> tuple[Watched, list[Any]]:
+    """What `build` makes, built to be watched, and the variables that are alive since."""
+    before = _variables()  # kept meanwhile, so that no variable gets the id of one that is gone
+    watched, known = Watched(build, device), set(map(id, before))
+    return watched, [each for each in _variables() if id(each) not in known]
+
+
+def _variables() -> list[Any]:
     """All variables that are alive. Checks types, because isinstance fails for a weak proxy whose object is gone."""
     gc.collect()
     return [each for each in gc.get_objects() if issubclass(type(each), tf.Variable)]

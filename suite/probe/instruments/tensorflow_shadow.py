@@ -21,8 +21,8 @@ from tensorflow.python.eager import context, core, execute
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_attributes import double, exact, whole
 from suite.probe.instruments.tensorflow_counting import apart, device_name, run_eagerly
-from suite.probe.instruments.tensorflow_memory import variables
-from suite.probe.instruments.tensorflow_watch import Watched, identity
+from suite.probe.instruments.tensorflow_memory import built
+from suite.probe.instruments.tensorflow_watch import identity
 from suite.probe.shadow import STEPS, Distance, distances
 from suite.probe.workload import Workload
 
@@ -75,11 +75,9 @@ class Shadow:
 
 def shadowed(build: Callable[[], Workload], device: Device) -> Distance:
     """See `Instruments.shadowed`."""
-    known = {id(each) for each in variables()}
-    watched = Watched(build, device)
+    watched, held = built(build, device)
     workload = watched.workload
     workload.ready(max(STEPS))
-    held = [each for each in variables() if id(each) not in known]
     parameters = {number for owned in watched.places.parameters.values() for number in owned}
     trained = {str(identity(each)): each for each in held if identity(each) in parameters}
     with apart(), ThreadPoolExecutor(1) as worker:
