@@ -134,9 +134,7 @@ def tried(brick: Brick, device: Device, mode: str, room: int) -> int:
                     raise UserError(f"it makes a tensor of more than {room:,} bytes")
             moved: int = brick.bytes + sum(prod(each.shape) * each.dtype.size for each in made)
             return moved
-    except UserError as error:
-        raise UserError(f"{brick.name} cannot be run: {error}") from error
-    except Exception as error:  # whatever TensorFlow raises for arguments that do not fit
+    except Exception as error:  # also whatever TensorFlow raises for arguments that do not fit
         raise UserError(f"{brick.name} cannot be run: {one_line(error)}") from error
 
 
