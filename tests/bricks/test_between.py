@@ -10,6 +10,7 @@ from suite import config
 from suite.bricks.frameworks import torch_recording
 from suite.harness.implementation import TrainStats
 from suite.probe.workload import Training
+from tests.probe.made import Calls
 
 
 class Taking(TorchFunctionMode):
@@ -27,41 +28,27 @@ class Taking(TorchFunctionMode):
 
 
 def test_what_the_host_does_between_the_calls(monkeypatch):
-    class Waiting:
-        samples = 1
-
-        def ready(self, steps):
-            pass
-
-        def run(self, steps):
-            clock.now += 1.0
-            torch.linalg.svdvals(torch.eye(3))
-            torch.matmul(torch.ones(3, 3), torch.ones(3, 3))
+    def wait():
+        clock.now += 1.0
+        torch.linalg.svdvals(torch.eye(3))
+        torch.matmul(torch.ones(3, 3), torch.ones(3, 3))
 
     # the second has no brick
     with Taking(monkeypatch, {torch.matmul: 8.0, torch.linalg.svdvals: 2.0}) as clock:
-        assert torch_recording.between(Waiting(), 2) == 1.0 + 2.0
+        assert torch_recording.between(Calls(wait), 2) == 1.0 + 2.0
 
 
 def test_a_step_waits_between_the_calls_for_other_processes(monkeypatch):
     """As for environments, whose rules are computed in processes of their own."""
+    plays = iter((5.0, 4.0, 0.0, 6.0))  # each try whole, then call by call
 
-    class Playing:
-        samples = 1
-
-        def __init__(self):
-            self.plays = iter((5.0, 4.0, 0.0, 6.0))  # each try whole, then call by call
-
-        def ready(self, steps):
-            pass
-
-        def run(self, steps):
-            clock.waited += next(self.plays)
-            torch.matmul(torch.ones(3, 3), torch.ones(3, 3))
-            clock.waited += 0.5
+    def play():
+        clock.waited += next(plays)
+        torch.matmul(torch.ones(3, 3), torch.ones(3, 3))
+        clock.waited += 0.5
 
     with Taking(monkeypatch, {torch.matmul: 8.0}) as clock:
-        assert torch_recording.between(Playing(), 2) == 4.0 + 0.5
+        assert torch_recording.between(Calls(play), 2) == 4.0 + 0.5
 
 
 def test_what_the_host_does_is_told_of_one_step_where_batches_differ(monkeypatch):

@@ -18,6 +18,7 @@ from suite.bricks.record import Made, Timings
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from tests.bricks import made
+from tests.probe.made import Calls
 
 
 def test_bricks_do_what_the_layers_do():
@@ -283,21 +284,14 @@ def test_what_the_host_does_beside_its_graphs(monkeypatch):
         clock.now += 8.0
         return value
 
-    class Waiting:
-        samples = 1
+    weight = tf.Variable(1.0)
+    graph = tf.function(lambda value: tf.numpy_function(takes, [value * weight], tf.float32))
 
-        def __init__(self):
-            self.weight = tf.Variable(1.0)
-            self.graph = tf.function(lambda value: tf.numpy_function(takes, [value * self.weight], tf.float32))
+    def wait():
+        clock.now += 1.0
+        graph(tf.ones(()))
 
-        def ready(self, steps):
-            pass
-
-        def run(self, steps):
-            clock.now += 1.0
-            self.graph(tf.ones(()))
-
-    waiting = Waiting()
+    waiting = Calls(wait)
     waiting.run(1)
     monkeypatch.setattr(tensorflow_between, "time", SimpleNamespace(perf_counter=lambda: clock.now))
     empty = mock.Mock(wraps=tensorflow_between.empty_call)

@@ -17,24 +17,22 @@ from suite.probe.subject import Subject
 from suite.sync import main as sync
 from tests.command import refuses
 from tests.eighth_task import NUMPY, lend
+from tests.probe import made
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BRIEF = ("repeats=3", "seconds=0.02", "mlflow=false")
 SMALL = ("model=squeezenet1_1", "size=32", "batch=2")
 
 
-def probe(capsys, *words: str) -> record.Probe:
-    """What the command prints as JSON, which is a probe by its schema."""
-    assert main([*words, *BRIEF, "--json", "precision=fp32"]) == 0
-    return record.Probe.model_validate_json(capsys.readouterr().out)
+def look(capsys, *words: str) -> list[record.Cell]:
+    """The cells of a probe."""
+    return made.look(capsys, *words, *BRIEF, "precision=fp32")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)])
 def test_throughput_of_a_task(capsys, framework):
-    (cell,) = probe(
-        capsys, "level=throughput", "task=reinforcement_learning", f"framework={framework}", "scale=mini"
-    ).cells
+    (cell,) = look(capsys, "level=throughput", "task=reinforcement_learning", f"framework={framework}", "scale=mini")
     rate, median = cell.figures["samples/s"], cell.figures["p50"]
     assert rate.low <= rate.value <= rate.high
     assert 0.1 < rate.value / (cell.figures["samples/step"].value / median.value * 1000) < 10  # the same unit
@@ -48,7 +46,7 @@ def test_utilisation_may_be_of_the_peak_that_was_attained(capsys, tmp_path):
     kept = record.read(tmp_path / "kernels")
     record.write(kept.model_copy(update={"noisy": ["others"]}), tmp_path / "kernels")
     words = ("level=throughput", *SMALL, f"peak={tmp_path / 'kernels'}")
-    (cell,) = probe(capsys, *words).cells
+    (cell,) = look(capsys, *words)
     attained = kept.cells[0].figures["product"].value
     assert f"the peak of {tmp_path / 'kernels'} is NOISY: others" in cell.notes
     share = cell.figures["GFLOP/s"].value / attained
@@ -65,7 +63,7 @@ def test_a_models_rate_on_a_gpu_tells_whether_it_is_compiled_and_a_few_steps_no_
     """As if the processor were one."""
     monkeypatch.setattr(System, "device_kind", "gpu")
     monkeypatch.setattr(Subject, "device", Device("cpu", "fp32"))
-    (cell,) = probe(capsys, "level=throughput", *SMALL, "mode=infer").cells
+    (cell,) = look(capsys, "level=throughput", *SMALL, "mode=infer")
     assert cell.notes[0].startswith("on a GPU model= runs as it is written in PyTorch")
     assert cell.figures["p99"].value is None
     assert "p99 needs 100 steps, and there were" in cell.notes[-1]
@@ -74,23 +72,23 @@ def test_a_models_rate_on_a_gpu_tells_whether_it_is_compiled_and_a_few_steps_no_
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["train", pytest.param("infer", marks=pytest.mark.soak)])
 def test_a_sweep_of_a_model(capsys, mode):
-    cells = probe(capsys, "level=throughput", "model=squeezenet1_1", "batch=1,2", "size=32,40", f"mode={mode}").cells
+    cells = look(capsys, "level=throughput", "model=squeezenet1_1", "batch=1,2", "size=32,40", f"mode={mode}")
     assert [(each.conditions.batch, each.conditions.size) for each in cells] == [(1, 32), (1, 40), (2, 32), (2, 40)]
     assert all(each.error is None for each in cells)
 
 
 def test_inference_of_a_task_is_its_evaluation(capsys):
-    (cell,) = probe(capsys, "level=throughput", "task=image_classification", "scale=mini", "mode=infer").cells
+    (cell,) = look(capsys, "level=throughput", "task=image_classification", "scale=mini", "mode=infer")
     assert cell.figures["samples/step"].value == 797
 
 
 def test_a_batch_of_its_own(capsys):
-    (cell,) = probe(capsys, "level=throughput", "task=image_classification", "scale=mini", "batch=10").cells
+    (cell,) = look(capsys, "level=throughput", "task=image_classification", "scale=mini", "batch=10")
     assert cell.figures["samples/step"].value == 10
 
 
 def test_a_size_that_the_model_refuses_marks_its_cell_alone(capsys):
-    cells = probe(capsys, "level=throughput", "model=squeezenet1_1", "batch=2", "size=4,32").cells
+    cells = look(capsys, "level=throughput", "model=squeezenet1_1", "batch=2", "size=4,32")
     assert "squeezenet1_1 refuses size=4" in cells[0].error
     assert cells[1].error is None
 
@@ -113,7 +111,7 @@ def test_want_of_memory_marks_its_cell_alone(capsys, monkeypatch):
         return build(subject)
 
     monkeypatch.setattr(Subject, "build", greedy)
-    cells = probe(capsys, "level=throughput", "model=squeezenet1_1", "batch=2,3", "size=32").cells
+    cells = look(capsys, "level=throughput", "model=squeezenet1_1", "batch=2,3", "size=32")
     assert cells[0].error is None
     assert cells[1].error == "out of memory: 3 GiB"
     assert main(["level=throughput", *SMALL[:2], "batch=3", *BRIEF]) == 2
@@ -124,7 +122,7 @@ def test_an_eighth_task_in_a_framework_without_instruments(capsys, monkeypatch):
     lend(monkeypatch)
     own = f"implementation={NUMPY}"
     for code in ("framework=numpy", own):
-        (cell,) = probe(capsys, "level=throughput", "task=parity", code, "scale=mini").cells
+        (cell,) = look(capsys, "level=throughput", "task=parity", code, "scale=mini")
         assert cell.figures["samples/s"].value > 0
         assert cell.figures["MFU"].value is None
         assert "framework numpy has no instruments here" in cell.notes[0]

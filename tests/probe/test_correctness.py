@@ -6,30 +6,16 @@ import tensorflow as tf
 import torch
 
 from suite.harness.implementation import Device
-from suite.probe import instruments, record
-from suite.probe.__main__ import main
+from suite.probe import instruments
 from suite.probe.judging import RANDOM, WHOLE, Output, errors
 from suite.probe.levels import operators_correctness
+from tests.probe.made import Calls, look
 
 CPU = Device("cpu", "fp32")
 
 
-class Step:
-    """A workload of one function."""
-
-    samples = 1
-
-    def __init__(self, function) -> None:
-        self.function = function
-
-    def ready(self, steps: int) -> None: ...
-
-    def run(self, steps: int) -> None:
-        self.function()
-
-
 def judged(framework: str, function) -> dict[str, object]:
-    found = instruments.load(framework).judged(lambda: Step(function), CPU)
+    found = instruments.load(framework).judged(lambda: Calls(function), CPU)
     return {each.operator: each for each in found}
 
 
@@ -123,9 +109,7 @@ def test_operations_are_judged_in_tensorflow():
 
 
 def test_all_operators_of_a_task_are_judged_or_named(capsys):
-    words = ["level=operators-correctness", "task=image_classification", "scale=mini", "precision=fp32", "repeats=1"]
-    assert main([*words, "seconds=0.02", "--json"]) == 0
-    (cell,) = record.Probe.model_validate_json(capsys.readouterr().out).cells
+    (cell,) = look(capsys, "level=operators-correctness", "task=image_classification", "scale=mini", "precision=fp32")
     assert cell.error is None
     assert all(row.values["L2"] < 1e-3 for row in cell.rows)
     assert {row.values["repeats"] for row in cell.rows} <= {"same", "differ"}

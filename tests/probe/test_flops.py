@@ -1,6 +1,5 @@
 """Operations are counted as by hand: Levinthal's check, AlexNet of one, two and four affine layers of 4096 units."""
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -17,6 +16,7 @@ from suite.harness.implementation import Device
 from suite.probe import instruments
 from suite.probe.__main__ import main
 from suite.probe.instruments.torch_counting import counted
+from tests.probe.made import Calls, look
 
 WIDTH, FLATTENED, BATCH = 4096, 256 * 6 * 6, 2
 
@@ -113,24 +113,9 @@ OPERATORS: dict[str, tuple[Callable[[], object], int | None]] = {
 }  # fmt: skip
 
 
-class Once:
-    """A workload of one call; see `Workload`."""
-
-    samples = 1
-
-    def __init__(self, call: Callable[[], object]) -> None:
-        self.call = call
-
-    def ready(self, steps: int) -> None:
-        pass
-
-    def run(self, steps: int) -> None:
-        self.call()
-
-
 def traced(call: Callable[[], object]) -> list[int | None]:
     """The operations of each call of an operator, as a watched step has them."""
-    watched = instruments.load("torch").watch(lambda: Once(call), Device("cpu", "fp32"))
+    watched = instruments.load("torch").watch(lambda: Calls(call), Device("cpu", "fp32"))
     return [each.flops for each in watched.trace(1).calls]
 
 
@@ -156,7 +141,7 @@ def test_an_operator_of_many_products_is_counted_or_not_known(name):
 )
 def test_a_few_rows_of_a_table_move_themselves_alone(change, others):
     table, rows = torch.zeros(1000, 8), torch.tensor([1, 2, 3])
-    watched = instruments.load("torch").watch(lambda: Once(lambda: change(table, rows)), Device("cpu", "fp32"))
+    watched = instruments.load("torch").watch(lambda: Calls(lambda: change(table, rows)), Device("cpu", "fp32"))
     *_, call = watched.trace(1).calls
     assert call.bytes == others + 2 * 3 * 8 * 4  # read and written
 
@@ -189,26 +174,26 @@ def test_recurrent_layers_of_cudnn_are_counted_by_their_shapes():
         assert counted(torch.ops.aten._cudnn_rnn_backward, (*backward, wanted), {}, ()) == times * both
 
 
+SQUEEZENET = ("model=squeezenet1_1", "size=32", "batch=1", "precision=fp32")
+PER_STEP = {"GFLOP/step", "GFLOP/s", "MFU"}  # figures, of one level or another
+
+
 def test_what_cannot_be_counted_is_named(capsys, monkeypatch):
     library = instruments.load("torch")
     known = library.flops
     monkeypatch.setattr(library, "flops", lambda call: {**known(call), "aten._trilinear": None})
     for level in ("flops", "throughput", "kernels"):
-        words = ["model=squeezenet1_1", "size=32", "batch=1", "precision=fp32", "repeats=1", "seconds=0.01", "--json"]
-        assert main([f"level={level}", *words, "mlflow=false"]) == 0
-        (cell,) = json.loads(capsys.readouterr().out)["cells"]
-        assert any("aten._trilinear cannot be counted" in note for note in cell["notes"])
-        assert not any(cell["figures"].get(each, {}).get("value") for each in ("GFLOP/step", "GFLOP/s", "MFU"))
+        (cell,) = look(capsys, f"level={level}", *SQUEEZENET)
+        assert any("aten._trilinear cannot be counted" in note for note in cell.notes)
+        assert not any(cell.figures[each].value for each in cell.figures.keys() & PER_STEP)
 
 
 @pytest.mark.parametrize("level", ["flops", "throughput"])
 def test_what_calls_no_product_has_no_count_and_not_nothing(capsys, monkeypatch, level):
     monkeypatch.setattr(instruments.load("torch"), "flops", lambda call: {})
-    words = ["model=squeezenet1_1", "size=32", "batch=1", "precision=fp32", "repeats=1", "seconds=0.01", "--json"]
-    assert main([f"level={level}", *words, "mlflow=false"]) == 0
-    (cell,) = json.loads(capsys.readouterr().out)["cells"]
-    assert any("no matrix product or convolution of the framework was called" in note for note in cell["notes"])
-    assert [cell["figures"].get(each, {}).get("value") for each in ("GFLOP/step", "GFLOP/s", "MFU")] == [None] * 3
+    (cell,) = look(capsys, f"level={level}", *SQUEEZENET)
+    assert any("no matrix product or convolution of the framework was called" in note for note in cell.notes)
+    assert {cell.figures[each].value for each in cell.figures.keys() & PER_STEP} == {None}
 
 
 def test_a_step_without_products_has_no_kernels_to_time(monkeypatch):
@@ -216,7 +201,7 @@ def test_a_step_without_products_has_no_kernels_to_time(monkeypatch):
     monkeypatch.setattr(library, "called", lambda call, device: Counter())
     monkeypatch.setattr(library, "flops", lambda call: call() or {"aten.mm": 3})
     with pytest.raises(UserError, match=r"no matrix product or convolution in fp32 or .* to time; it calls aten\.mm"):
-        main(["level=kernels", "model=squeezenet1_1", "size=32", "batch=1", "precision=fp32", "mlflow=false"])
+        main(["level=kernels", *SQUEEZENET, "mlflow=false"])
 
 
 @pytest.mark.parametrize(("level", "times"), [("flops", 1), ("flops", 2), ("throughput", 2)])
@@ -224,11 +209,9 @@ def test_first_steps_that_are_unlike_those_of_a_run_are_noted(capsys, monkeypatc
     library = instruments.load("torch")
     known = library.flops
     monkeypatch.setattr(library, "flops", lambda call: {name: times * each for name, each in known(call).items()})
-    words = ["task=recommendation", "scale=mini", "precision=fp32", "repeats=1", "seconds=0.01", "--json"]
-    assert main([f"level={level}", *words, "mlflow=false"]) == 0
-    (cell,) = json.loads(capsys.readouterr().out)["cells"]
+    (cell,) = look(capsys, f"level={level}", "task=recommendation", "scale=mini", "precision=fp32")
     unlike = "the first 2 steps, of 18.89 MFLOP a sample; a run's have 9.446 on average"
-    assert any(unlike in note for note in cell["notes"]) == (times == 2)
+    assert any(unlike in note for note in cell.notes) == (times == 2)
 
 
 SHAPES = {"ij": (3, 4), "jk": (4, 5), "...ij": (2, 3, 4, 5), "...jk": (2, 3, 5, 6), "n...jk": (7, 1, 3, 5, 6)}

@@ -30,6 +30,7 @@ from suite.probe.kernels.problems import (
 )
 from suite.probe.levels.kernels import Kernels
 from suite.probe.subject import Subject
+from tests.probe import made
 
 FRAMEWORKS = ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)]
 DEVICE = Device("cpu", "fp32")
@@ -38,9 +39,7 @@ CONVOLUTION = Convolution(2, 4, (9, 8), 6, (3, 2), (2, 1), ((1, 1), (2, 2)))
 
 def look(capsys, *words: str) -> list[record.Cell]:
     """The cells of a probe."""
-    brief = ["precision=fp32", "repeats=3", "seconds=0.01", "mlflow=false", "--json"]
-    assert main(["level=kernels", *words, *brief]) == 0
-    return record.Probe.model_validate_json(capsys.readouterr().out).cells
+    return made.look(capsys, "level=kernels", *words, "precision=fp32", "repeats=3", "seconds=0.01")
 
 
 def multiplies_as_tf32(framework: str) -> set[bool]:
@@ -53,11 +52,11 @@ def multiplies_as_tf32(framework: str) -> set[bool]:
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_fp32_is_multiplied_as_tf32_in_that_precision_alone(framework):
     """On a GPU, where both frameworks convolve fp32 as tf32 if they are not told otherwise."""
-    made, name = instruments.load(framework), {"torch": "resnet18", "tensorflow": "mobilenetv2"}[framework]
-    made.kernel(MatrixProduct(8, 8, 8), replace(DEVICE, precision="tf32"))
+    library, name = instruments.load(framework), {"torch": "resnet18", "tensorflow": "mobilenetv2"}[framework]
+    library.kernel(MatrixProduct(8, 8, 8), replace(DEVICE, precision="tf32"))
     assert multiplies_as_tf32(framework) == {True}
     conditions = record.Conditions(framework=framework, model=name, mode="infer", precision="fp32", batch=1, size=32)
-    made.model(conditions, DEVICE, 1)
+    library.model(conditions, DEVICE, 1)
     assert multiplies_as_tf32(framework) == {False}
 
 

@@ -1,6 +1,7 @@
 """What the levels find, held to what is known of the workload."""
 
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,7 @@ from suite.probe.instruments.torch_watch import Places
 from suite.probe.subject import Subject
 from suite.probe.sweeping import sweep
 from tests.eighth_task import HERE, lend
+from tests.probe import made
 
 FRAMEWORKS = ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)]  # which takes seconds to trace
 MODELS = {"torch": "model=mobilenet_v2", "tensorflow": "model=MobileNetV2"}
@@ -26,10 +28,7 @@ TASK = ("task=image_classification", "scale=mini")
 
 def look(capsys, level: str, *words: str) -> record.Cell:
     """The only cell of a probe."""
-    assert (
-        main([f"level={level}", *words, "precision=fp32", "repeats=2", "seconds=0.02", "mlflow=false", "--json"]) == 0
-    )
-    (cell,) = record.Probe.model_validate_json(capsys.readouterr().out).cells
+    (cell,) = made.look(capsys, f"level={level}", *words, "precision=fp32", "repeats=2")
     assert cell.error is None
     return cell
 
@@ -154,93 +153,60 @@ def test_what_is_not_read_or_written_is_not_moved(capsys):
         "aten.copy_ 25x50x500 25x50x500": 2 * 25 * 50 * 500 * 4 / 1e6,
         "aten._unsafe_view 25x50x50": 0,
     }
-    moved = column(look(capsys, "operators", "task=recommendation", "scale=mini", "framework=torch"), "MB")
-    assert {name: moved.get(name) for name in megabytes} == pytest.approx(megabytes)
+    found = column(look(capsys, "operators", "task=recommendation", "scale=mini", "framework=torch"), "MB")
+    assert {name: found.get(name) for name in megabytes} == pytest.approx(megabytes)
 
 
-class Picks:
-    """500 numbers of 50,000 for each of 25 users."""
-
-    samples = 25
-
-    def __init__(self) -> None:
-        import tensorflow as tf
-
-        self.pick = tf.function(tf.gather)
-        self.numbers, self.places = tf.zeros(50_000, tf.int64), tf.zeros((25, 500), tf.int64)
-
-    def ready(self, steps: int) -> None:
-        """Nothing is to be done before."""
-
-    def run(self, steps: int) -> None:
-        self.pick(self.numbers, self.places)
+def moved(framework: str, call: Callable[[], object]) -> dict[str, int | None]:
+    """The bytes that each operator of a call moves, by its kind."""
+    watched = instruments.load(framework).watch(lambda: made.Calls(call), Device("cpu", "fp32"))
+    return {each.operator.removeprefix("aten."): each.bytes for each in watched.trace(1).calls}
 
 
 @pytest.mark.slow  # imports TensorFlow
 def test_what_is_not_picked_is_not_moved():
-    calls = instruments.load("tensorflow").watch(Picks, Device("cpu", "fp32")).trace(1).calls
-    moved = {f"{each.operator} {each.shapes}": each.bytes for each in calls}
-    assert moved == {"GatherV2 50000 25x500 1 25x500": 3 * 25 * 500 * 8 + 4}
+    """500 numbers of 50,000 for each of 25 users."""
+    import tensorflow as tf
 
-
-class InPlace:
-    """Operators that return nothing."""
-
-    samples = 1
-
-    def __init__(self) -> None:
-        self.weights, self.others = torch.zeros(1000), torch.zeros(1000)
-        self.weights.grad = torch.zeros(1000)
-        self.optimizer = torch.optim.Adam([self.weights], fused=True)
-
-    def ready(self, steps: int) -> None:
-        """Nothing is to be done before."""
-
-    def run(self, steps: int) -> None:
-        self.optimizer.step()
-        torch._foreach_add_([self.weights, self.others], 1.0)
-        torch._foreach_copy_([self.weights], [self.others])
-        torch._foreach_zero_([self.weights, self.others])
+    pick, numbers, places = tf.function(tf.gather), tf.zeros(50_000, tf.int64), tf.zeros((25, 500), tf.int64)
+    assert moved("tensorflow", lambda: pick(numbers, places)) == {"GatherV2": 3 * 25 * 500 * 8 + 4}
 
 
 def test_what_is_written_in_place_is_moved():
     """Adam reads a gradient and its step's number, and reads and writes a weight and two moments."""
-    watched = instruments.load("torch").watch(InPlace, Device("cpu", "fp32"))
-    moved = {each.operator.removeprefix("aten._"): each.bytes for each in watched.trace(1).calls}
-    told = {"fused_adam_": 28_004, "foreach_add_": 16_000, "foreach_copy_": 8000, "foreach_zero_": 8000}
-    assert moved.items() >= told.items()
+    weights, others = torch.zeros(1000), torch.zeros(1000)
+    weights.grad = torch.zeros(1000)
+    optimizer = torch.optim.Adam([weights], fused=True)
 
+    def step() -> None:
+        optimizer.step()
+        torch._foreach_add_([weights, others], 1.0)
+        torch._foreach_copy_([weights], [others])
+        torch._foreach_zero_([weights, others])
 
-class Parts:
-    """Operators that take or change a part of a tensor, or one that is expanded."""
-
-    samples = 1
-
-    def __init__(self) -> None:
-        self.square, self.row, self.places = torch.zeros(1000, 1000), torch.zeros(1, 1000), torch.tensor([1, 2])
-        self.nothing, self.targets = torch.tensor(0.0), torch.zeros(1000, dtype=torch.long)
-
-    def ready(self, steps: int) -> None:
-        """Nothing is to be done before."""
-
-    def run(self, steps: int) -> None:
-        self.row.expand(1000, 1000) + self.square
-        self.square[:, self.places] = self.nothing
-        with torch.enable_grad():
-            scores, planes = (torch.zeros(shape, requires_grad=True) for shape in ((1000, 1000), (1, 1, 1000, 1000)))
-            torch.nn.functional.nll_loss(scores, self.targets).backward()
-            torch.nn.functional.max_pool2d(planes, 2).sum().backward()
+    told = {"_fused_adam_": 28_004, "_foreach_add_": 16_000, "_foreach_copy_": 8000, "_foreach_zero_": 8000}
+    assert moved("torch", step).items() >= told.items()
 
 
 def test_of_a_part_only_the_part_is_moved():
     """Two columns are read and written, by two indices of 8 bytes and from one number; gradients read no scores."""
-    watched = instruments.load("torch").watch(Parts, Device("cpu", "fp32"))
-    moved = {each.operator.removeprefix("aten."): each.bytes for each in watched.trace(1).calls}
-    assert moved["add"] == 8_004_000
-    assert moved["index_put_"] == 2 * 8000 + 2 * 8 + 4
-    assert moved["nll_loss_forward"] == 4000 + 8000 + 2 * 4
-    assert moved["nll_loss_backward"] == 4_000_000 + 8000 + 2 * 4
-    assert moved["max_pool2d_with_indices_backward"] == 4_000_000 + 250_000 * 8 + 4
+    square, row, places = torch.zeros(1000, 1000), torch.zeros(1, 1000), torch.tensor([1, 2])
+    nothing, targets = torch.tensor(0.0), torch.zeros(1000, dtype=torch.long)
+
+    def step() -> None:
+        row.expand(1000, 1000) + square
+        square[:, places] = nothing
+        with torch.enable_grad():
+            scores, planes = (torch.zeros(shape, requires_grad=True) for shape in ((1000, 1000), (1, 1, 1000, 1000)))
+            torch.nn.functional.nll_loss(scores, targets).backward()
+            torch.nn.functional.max_pool2d(planes, 2).sum().backward()
+
+    found = moved("torch", step)
+    assert found["add"] == 8_004_000
+    assert found["index_put_"] == 2 * 8000 + 2 * 8 + 4
+    assert found["nll_loss_forward"] == 4000 + 8000 + 2 * 4
+    assert found["nll_loss_backward"] == 4_000_000 + 8000 + 2 * 4
+    assert found["max_pool2d_with_indices_backward"] == 4_000_000 + 250_000 * 8 + 4
 
 
 @pytest.mark.slow

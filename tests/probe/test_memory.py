@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from suite.probe import record
-from suite.probe.__main__ import main
+from tests.probe import made
 
 FRAMEWORKS = ["torch", pytest.param("tensorflow", marks=pytest.mark.soak)]  # of which the digits below tell the same
 MODELS = {"torch": "model=resnet18", "tensorflow": "model=MobileNetV2"}
@@ -16,8 +16,7 @@ GONE = weakref.proxy(Counter())  # what it stood for is gone: libraries leave su
 
 def look(capsys, *words: str) -> list[record.Cell]:
     """The cells of a probe."""
-    assert main(["level=memory", *words, "precision=fp32", "repeats=1", "seconds=0.02", "--json"]) == 0
-    cells = record.Probe.model_validate_json(capsys.readouterr().out).cells
+    cells = made.look(capsys, "level=memory", *words, "precision=fp32")
     assert [each.error for each in cells] == [None] * len(cells)
     return cells
 

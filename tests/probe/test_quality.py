@@ -16,15 +16,14 @@ from suite.store.modules import load_alterations
 from tasks.translation.subwords import END, subword_model
 from tests.command import refuses
 from tests.eighth_task import lend
+from tests.probe import made
 
 TASK = ("task=image_classification", "scale=mini")
-BRIEF = ("repeats=1", "seconds=0.02", "hw=cpu", "--json")
 PICTURES = np.random.default_rng(5).integers(0, 256, (3, 16, 12, 3), np.uint8)
 
 
 def probe(capsys, *words: str) -> list[record.Cell]:
-    assert main([*words, *BRIEF]) == 0
-    return record.Probe.model_validate_json(capsys.readouterr().out).cells
+    return made.look(capsys, "hw=cpu", *words)
 
 
 def test_each_precision_has_its_speed_error_and_quality(capsys):
