@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from suite import config
 from suite.bricks.record import Model, Time, Timings
 from suite.config.models import Benchmark
+from suite.forecast.__main__ import main
 from suite.forecast.model import parts
 from suite.forecast.needed import Needed, Took
 from suite.forecast.rates import Rates
@@ -50,6 +53,13 @@ def rates(step: float, evaluation: float, **others: object) -> Rates:
     values = {"start": 0.0, "watts": None, "data": None, "weights": None, "source": "made up", "measured": True}
     made = {"samples": BATCH, "step": np.array([step]), "evaluation": np.array([evaluation]), **values, **others}
     return Rates(**made)  # type: ignore[arg-type]
+
+
+def told(capsys: Any, *words: str) -> dict[str, Any]:
+    """The only forecast that the command prints as JSON."""
+    assert main([*words, "--json"]) == 0
+    (forecast,) = json.loads(capsys.readouterr().out)["forecasts"]
+    return dict(forecast)
 
 
 def seconds_at(benchmark: Benchmark, rates: Rates, samples: int) -> float:

@@ -31,8 +31,7 @@ def kept(tmp_path: Path) -> str:
 
 
 def test_from_a_probe(capsys, kept):
-    assert main([*TASK, kept, "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    told = made.told(capsys, *TASK, kept)
     assert told["system"] == "cpu"
     assert told["measured"]
     samples, seconds = told["samples"]["median"], told["seconds"]["median"]
@@ -49,8 +48,7 @@ def test_from_a_probe(capsys, kept):
 
 def test_two_machines_share_a_step_and_send_its_gradients(capsys, kept):
     link = ["hw.nodes=2", "hw.link_gb_per_s=1", "hw.link_latency_us=50"]
-    assert main([*TASK, kept, *link, "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    told = made.told(capsys, *TASK, kept, *link)
     step, sent = 0.011 / 2, 2 * (50e-6 + 0.5e6 / 1e9)
     assert told["shares"]["communication"] / (told["shares"]["compute"] + told["shares"]["input"]) == pytest.approx(
         sent / step, rel=0.05
@@ -60,8 +58,7 @@ def test_two_machines_share_a_step_and_send_its_gradients(capsys, kept):
 def test_workers_that_share_processors_are_no_faster(capsys, kept):
     told = []
     for more in ([], ["hw.workers=2", "hw.link_gb_per_s=1e9", "hw.link_latency_us=0"]):
-        assert main([*TASK, kept, *more, "--json"]) == 0
-        told += json.loads(capsys.readouterr().out)["forecasts"]
+        told.append(made.told(capsys, *TASK, kept, *more))
     one, two = told
     assert two["seconds"]["median"] == pytest.approx(one["seconds"]["median"])
     assert two["notes"] == [*one["notes"], "the workers of a node share its processors: they are no faster"]
@@ -82,8 +79,7 @@ def test_workers_that_share_processors_are_no_faster(capsys, kept):
 def test_energy_is_of_the_power_of_whole_nodes(capsys, tmp_path, probed, asked, times):
     record.write(made.probe([10.0, 11.0, 12.0], 200.0, system=probed), tmp_path)
     link = ["hw.link_gb_per_s=1", "hw.link_latency_us=50"]
-    assert main([*TASK, f"from={tmp_path}", *asked, *link, "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    told = made.told(capsys, *TASK, f"from={tmp_path}", *asked, *link)
     said = any("the probe's power is of 8 accelerators, of which it used one" in note for note in told["notes"])
     assert said == (times is None)
     assert (
@@ -99,8 +95,7 @@ def test_a_probe_of_accelerators_that_no_file_describes_is_of_these(capsys, tmp_
     probe = made.probe([10.0], 200.0, system="auto").model_copy(update={"machine": told})
     record.write(probe, tmp_path / "a40")
     kept = f"from={tmp_path / 'a40'}"
-    assert main([*TASK, kept, "--json"]) == 0
-    (forecast,) = json.loads(capsys.readouterr().out)["forecasts"]
+    forecast = made.told(capsys, *TASK, kept)
     assert (forecast["system"], forecast["cost"]) == ("auto", None)
     assert forecast["joules"]["median"] == pytest.approx(50 * forecast["seconds"]["median"])
     with pytest.raises(UserError, match=r"measured on hw=auto \(1 x NVIDIA A40\), which is not like hw=cpu"):
@@ -219,8 +214,7 @@ def test_where_no_system_has_a_forecast_the_command_fails(capsys):
 def test_eight_accelerators_launch_each_step_and_score_as_one_does(capsys):
     medians = []
     for system in ("h100", "h100x8"):
-        assert main(["task=detection", "scale=small", f"hw={system}", "--json"]) == 0
-        (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+        told = made.told(capsys, "task=detection", "scale=small", f"hw={system}")
         medians.append(told["seconds"]["median"])
     assert 0.5 < medians[1] / medians[0] < 1
 
@@ -280,8 +274,7 @@ def test_a_dry_run_prints_a_forecast(capsys):
 def test_a_probe_of_this_machine(capsys, monkeypatch):
     monkeypatch.setattr("suite.forecast.sources.REPEATS", 2)
     monkeypatch.setattr("suite.forecast.sources.SECONDS", 0.05)
-    assert main([*TASK, "hw=cpu", "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    told = made.told(capsys, *TASK, "hw=cpu")
     assert told["measured"]
     assert 0 < told["seconds"]["low"] <= told["seconds"]["median"] <= told["seconds"]["high"]
     assert told["limited_by"] in ("compute", "input", "evaluation", "start")

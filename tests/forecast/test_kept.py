@@ -1,7 +1,5 @@
 """What `python -m suite.forecast` takes from a probe or from bricks that were kept."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -25,8 +23,7 @@ def test_a_probe_in_the_precision_of_a_run_counts_before_others(capsys, tmp_path
     for probes, step, noted in (((slow, small, failed, sound), 0.01, False), ((failed, slow), 0.1, True)):
         cells = [probe.cells[0] for probe in probes]
         record.write(sound.model_copy(update={"cells": cells, "noisy": ["somebody worked"]}), tmp_path / "probe")
-        assert main([*TASK, f"from={tmp_path / 'probe'}", "hw=cpu", "hw.precision=fp32", "--json"]) == 0
-        (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+        told = made.told(capsys, *TASK, f"from={tmp_path / 'probe'}", "hw=cpu", "hw.precision=fp32")
         shared = told["shares"]["compute"] + told["shares"]["input"]
         taken = shared * told["seconds"]["median"] / (told["samples"]["median"] / made.BATCH)
         assert taken == pytest.approx(step, rel=0.1)
@@ -77,8 +74,7 @@ def test_from_the_bricks_of_a_step(capsys, tmp_path):
         bricks.write(made.timings(step_us, **others), path)
         return f"from={path}"
 
-    assert main([*TASK, kept((9e3, 1e4, 11e3)), "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    told = made.told(capsys, *TASK, kept((9e3, 1e4, 11e3)))
     assert not told["measured"]
     assert told["source"].startswith("bricks in fp32 of 2026-01-01T00:00:00Z on hw=cpu, ")
     compute = told["shares"]["compute"] * told["seconds"]["median"]
@@ -86,14 +82,12 @@ def test_from_the_bricks_of_a_step(capsys, tmp_path):
     assert "1 of 2 calls of a step have no brick, and are not counted" in told["notes"]
     assert "what the host does between the calls of a step is not counted" in told["notes"]
     assert any(note.startswith("assumed: an evaluation is one forward pass") for note in told["notes"])
-    assert main([*TASK, kept((1e4,), evaluation=50), "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    told = made.told(capsys, *TASK, kept((1e4,), evaluation=50))
     evaluation = told["shares"]["evaluation"] * told["seconds"]["median"]
     count = 1 + -(-(told["samples"]["median"] - made.BENCHMARK.evaluation.first) // made.BENCHMARK.evaluation.every)
     assert evaluation == pytest.approx(count * (50 * 0.01 + 0.5 + 0.5), rel=0.25)
     assert not any(note.startswith("assumed: an evaluation is one forward pass") for note in told["notes"])
-    assert main([*TASK, kept((1e4,), precision="fp16"), "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    told = made.told(capsys, *TASK, kept((1e4,), precision="fp16"))
     assert any(note.startswith("its bricks are in fp16, a run there is in ") for note in told["notes"])
     assert main([*TASK, kept((1e4,), noisy=["\x1b[2Jgone"])]) == 0
     shown = capsys.readouterr().out

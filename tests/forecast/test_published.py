@@ -1,10 +1,8 @@
 """Estimates from peak rates, held to times that others published: docs/full-scale.md has the sources."""
 
-import json
-
 import pytest
 
-from suite.forecast.__main__ import main
+from tests.forecast import made
 
 MINUTES = [
     ("image_classification", "v100x8", 71.28),
@@ -18,8 +16,7 @@ MINUTES = [
 
 @pytest.mark.parametrize(("task", "system", "minutes"), MINUTES)
 def test_the_interval_holds_what_was_published(capsys, task, system, minutes):
-    assert main([f"task={task}", "scale=full", f"hw={system}", "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)["forecasts"]
+    told = made.told(capsys, f"task={task}", "scale=full", f"hw={system}")
     assert not told["measured"]
     assert told["shares"]["communication"] > 0
     assert told["seconds"]["low"] <= 60 * minutes <= told["seconds"]["high"]
