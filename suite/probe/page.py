@@ -35,7 +35,7 @@ def html(probe: Probe) -> str:
         css=("page.css", "probe.css"),
         js=("page.js",),
         probe=probe,
-        names=list(dict.fromkeys(name for cell in probe.cells for name in cell.figures)),
+        names=showing.figure_names(probe),
         text=showing.text,
         number=showing.number,
         whole=_of_cells(probe),
@@ -57,12 +57,13 @@ def html(probe: Probe) -> str:
 
 def _of_cells(probe: Probe) -> list[Bar]:
     """A bar for the first figure of each cell; none unless several cells have it."""
-    first = next((next(iter(cell.figures)) for cell in probe.cells if cell.figures), None)
-    cells = [cell for cell in probe.cells if first in cell.figures and cell.figures[str(first)].value is not None]
-    if len(cells) < 2:
+    first = next(iter(showing.figure_names(probe)), "")
+    having = [
+        (cell, figure) for cell in probe.cells if (figure := cell.figures.get(first)) and figure.value is not None
+    ]
+    if len(having) < 2:
         return []
-    figures = [cell.figures[str(first)] for cell in cells]
-    most = max(max(each.value or 0, each.high or 0) for each in figures) or 1
+    most = max(max(each.value or 0, each.high or 0) for _, each in having) or 1
     return [
         Bar(
             cell.conditions.described,
@@ -72,7 +73,7 @@ def _of_cells(probe: Probe) -> list[Bar]:
             _scaled(each.low, most),
             _scaled(each.high, most),
         )
-        for at, (cell, each) in enumerate(zip(cells, figures, strict=True))
+        for at, (cell, each) in enumerate(having)
     ]
 
 

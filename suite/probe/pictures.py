@@ -179,11 +179,11 @@ def against_inference(probe: Probe) -> list[str]:
 
 def over(probe: Probe) -> Iterator[Chart]:
     """Charts of the first figure over batch and over size, with a curve for all cells that are otherwise alike."""
-    name, unit = next((next(iter(cell.figures)) for cell in probe.cells if cell.figures), None), ""
+    name, unit = next(iter(showing.figure_names(probe)), ""), ""
     for axis in OVER:
         curves: dict[Conditions, list[tuple[float, float]]] = {}
         for cell in probe.cells:
-            x, figure = getattr(cell.conditions, axis), cell.figures.get(str(name))
+            x, figure = getattr(cell.conditions, axis), cell.figures.get(name)
             if x is not None and figure is not None and figure.value is not None:
                 unit = figure.unit
                 curves.setdefault(cell.conditions.model_copy(update={axis: None}), []).append((x, figure.value))

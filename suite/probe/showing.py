@@ -28,7 +28,7 @@ def show(console: Console, probe: Probe) -> None:
     repeats = format_count(probe.repeats, "repeat")
     title = f"{probe.level} of {' '.join(same)} on {probe.system}, {repeats}"
     console.print(printable(title), soft_wrap=True)
-    names = list(dict.fromkeys(name for cell in probe.cells for name in cell.figures))
+    names = figure_names(probe)
     table = Table(*varying, *map(printable, names))
     for cell in probe.cells:
         values = [printable(str(getattr(cell.conditions, name))) for name in varying]
@@ -43,6 +43,11 @@ def show(console: Console, probe: Probe) -> None:
     if probe.level == BESIDE and (rows := comparing.beside(probe.cells)):
         _show_beside(console, [cell.conditions.described for cell in probe.cells], rows)
     show_noisy(console, probe.noisy)
+
+
+def figure_names(probe: Probe) -> list[str]:
+    """The names of all figures, those of the first cells first."""
+    return list(dict.fromkeys(name for cell in probe.cells for name in cell.figures))
 
 
 def show_noisy(console: Console, whys: Iterable[str]) -> None:
