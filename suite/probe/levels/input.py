@@ -44,13 +44,15 @@ class Measurement:
     def found(self) -> Cell:
         """See `levels.Measurement`."""
         samples, plain = self.watching.workload.samples, self.watching.plain
+        times = {"real": plain, "synthetic": self.noisy}
+        rates = {name: measuring.mean([samples / each for each in its], "1/s") for name, its in times.items()}
         shares = [100 * each.spent.get(DATA, 0.0) / each.seconds for each in self.phases]
         spent = [each.spent.get(DATA, 0.0) / each.steps for each in self.phases]
         bound = [100 * (1 - noise / real) for noise, real in zip(self.noisy, plain, strict=False)]
         touch = self.first - self.watching.step
         figures = {
-            "samples/s": measuring.mean([samples / each for each in plain], "1/s"),
-            "synthetic": measuring.mean([samples / each for each in self.noisy], "1/s"),
+            "samples/s": rates["real"],
+            "synthetic": rates["synthetic"],
             "input-bound": measuring.mean(bound, "%"),
             "data phase": measuring.mean(shares, "%"),
             "loader alone": measuring.mean([samples / each for each in spent if each], "1/s"),
@@ -58,9 +60,8 @@ class Measurement:
             "overhead": self.watching.figures()["overhead"],
         }
         rows = []
-        for name, times in (("real", plain), ("synthetic", self.noisy)):
-            mean, rate = measuring.mean(times, "ms"), measuring.mean([samples / each for each in times], "1/s")
-            step = None if mean.value is None else 1e3 * mean.value
+        for name, rate in rates.items():
+            step = measuring.mean([1e3 * each for each in times[name]], "ms").value
             rows.append(
                 Row(name=name, values={"samples/s": rate.value, "from": rate.low, "to": rate.high, "step": step})
             )
