@@ -11,7 +11,6 @@ from suite.record.history import History, Interval
 
 WIDTH, HEIGHT = 640, 260
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 40
-FRAME = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM}
 KINDS = 6  # colours and dashes; curves beyond them share
 
 Axis = Literal["seconds", "samples"]

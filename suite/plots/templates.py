@@ -46,7 +46,6 @@ def page(name: str, packages: Sequence[str], css: Sequence[str], js: Sequence[st
         format_energy=format_energy,
         format_restarts=format_restarts,
         c=charts,
-        **charts.FRAME,
         **values,
     )
 

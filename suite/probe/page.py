@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from suite.plots import scatter, templates
+from suite.plots.charts import WIDTH
 from suite.probe import comparing, pictures, showing
 from suite.probe.pictures import ROW
 from suite.probe.record import Cell, Probe
 
-WIDTH = 640
 LABEL = 330  # pixels for a bar's name
 MOST_BARS = 25
 
@@ -49,7 +49,6 @@ def html(probe: Probe) -> str:
         roofline=pictures.roofline,
         areas=pictures.areas,
         above=scatter.TOP,
-        drawn_width=WIDTH,
         row=ROW,
         label=LABEL,
     )
