@@ -5,14 +5,11 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from statistics import median_low
 
 import numpy as np
 
-from suite.harness.implementation import Device
-from suite.probe.instruments import Instruments
-from suite.probe.kernels.problems import MatrixProduct
 from suite.probe.record import Figure
 from suite.probe.workload import Workload
 
@@ -21,9 +18,6 @@ RESAMPLES = 2000
 MOST_WARM_UP_STEPS = 50
 LEAST_WARM_UP_STEPS = 3
 MOST_STEPS = 1000  # of a repeat
-MATRIX = 2048  # rows of the matrix product that stands in for an unknown peak
-LEAST_LOOK = 0.02  # seconds of work at each look
-COPIED = 256 << 20  # bytes, more than caches hold
 
 
 def timed(call: Callable[[], object]) -> float:
@@ -158,37 +152,3 @@ def drift(values: Sequence[float]) -> float | None:
     kept = np.linspace(0, len(values) - 1, min(len(values), MOST_STEPS)).round().astype(int)  # its memory is quadratic
     slope = theilslopes(np.asarray(values)[kept], kept).slope
     return float(slope * (len(values) - 1) / np.median(values))
-
-
-class Rate:
-    """Work that is timed in turn with what is compared to it, so that the machine disturbs both alike.
-
-    Each look repeats the work so often that waiting for the device takes little of the time.
-    """
-
-    def __init__(self, run: Callable[[int], None], work: float) -> None:
-        """`run` does the work a given number of times and waits only for the last; `work` is the amount of each."""
-        self.run, self.work = run, work
-        run(1)
-        self.times = steps_for(LEAST_LOOK, [timed(lambda: run(1))])
-
-    def now(self, seconds: float = 0) -> float:
-        """Work per second, repeated for about `seconds`, at least for about LEAST_LOOK."""
-        start, times, spent = time.perf_counter(), 0, 0.0
-        while not times or spent < seconds:
-            self.run(self.times)
-            times, spent = times + self.times, time.perf_counter() - start
-        return self.work * times / spent
-
-
-@cache
-def product(instruments: Instruments, device: Device) -> Rate:
-    """FLOP/s of a product of MATRIX x MATRIX matrices in the device's precision. Raises UserError as `kernel` does."""
-    problem = MatrixProduct(MATRIX, MATRIX, MATRIX)
-    return Rate(instruments.kernel(problem, device).run, problem.flops)
-
-
-@cache
-def copy(instruments: Instruments, device: Device) -> Rate:
-    """Bytes/s of a copy in the device's memory, counting those read and those written."""
-    return Rate(instruments.copy(COPIED, device), 2 * COPIED)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.probe import measuring
+from suite.probe import measuring, roof
 
 TIMES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=60)
 
@@ -83,8 +83,9 @@ def test_a_rate_waits_once_for_as_many_as_make_the_wait_little(monkeypatch):
         runs.append(times)
         now[0] += launch + times * each
 
-    monkeypatch.setattr(measuring, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    rate = measuring.Rate(run, work=2)
+    for module in (measuring, roof):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    rate = roof.Rate(run, work=2)
     assert rate.now() == pytest.approx(2 * runs[-1] / (launch + runs[-1] * each))
     assert runs == [1, 1, 4]
     assert rate.now(1.0) == pytest.approx(2 * 4 / (launch + 4 * each))

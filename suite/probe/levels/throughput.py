@@ -17,9 +17,8 @@ import numpy as np
 
 from suite.errors import UserError, shown
 from suite.measure.machine import ALIKE, detect
-from suite.probe import measuring, record
+from suite.probe import measuring, record, roof
 from suite.probe.record import Cell, Figure, one_line
-from suite.probe.roof import PRODUCT
 from suite.probe.subject import Subject
 from suite.probe.workload import Workload
 from suite.record.environment import environment
@@ -99,13 +98,11 @@ class Throughput:
             self.notes.append(f"MFU of {peak / 1e12:g} TFLOP/s, the peak of {system.name} in {precision}")
             return lambda: peak
         try:
-            product = measuring.product(self.subject.instruments, self.subject.device)
+            product = roof.product(self.subject.instruments, self.subject.device)
         except UserError as error:
             self.notes.append(f"MFU not known: {error}")
             return None
-        self.notes.append(
-            f"MFU of a matrix product of {measuring.MATRIX} in {precision}, timed before and after each block"
-        )
+        self.notes.append(f"MFU of a matrix product of {roof.MATRIX} in {precision}, timed before and after each block")
         return lambda: product.now(self.subject.seconds / PRODUCTS)
 
     def _attained(self, place: str) -> float:
@@ -119,7 +116,7 @@ class Throughput:
             "out=FOLDER makes one"
         )
         for cell in kept.cells if (kept.level, kept.system) == ("kernels", system) else ():
-            told = cell.figures.get(PRODUCT)
+            told = cell.figures.get(roof.PRODUCT)
             like = (cell.conditions.framework, cell.conditions.precision) == (
                 conditions.framework,
                 conditions.precision,
