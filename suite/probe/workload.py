@@ -12,6 +12,8 @@ from suite.errors import UserError
 from suite.harness import contract
 from suite.probe import places
 
+LEARNING_RATE, MOMENTUM = 1e-4, 0.9  # of SGD, by which a library's model is trained
+
 
 def check_logits(shapes: Iterable[Sequence[int | None]]) -> None:
     """Raise UserError unless a model that trains gives logits [batch, classes] alone; `shapes` are of its outputs."""

@@ -12,10 +12,9 @@ from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import device_name, number_type
 from suite.probe.record import DEFAULT_BATCH, DEFAULT_SIZE, Conditions
-from suite.probe.workload import check_logits
+from suite.probe.workload import LEARNING_RATE, MOMENTUM, check_logits
 
 POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
-MOMENTUM = 0.9
 
 
 class Model:
@@ -33,7 +32,7 @@ class Model:
             self.labels = tf.zeros(self.samples, tf.int64)  # the class that every network has
             if self.training:
                 check_logits(each.shape for each in tf.nest.flatten(network(self.images[:1])))  # and make its variables
-                self.optimizer = keras.optimizers.SGD(1e-4, momentum=MOMENTUM)
+                self.optimizer = keras.optimizers.SGD(LEARNING_RATE, momentum=MOMENTUM)
                 self.optimizer.build(network.trainable_variables)
         graph = tf.function(jit_compile=device.kind == "gpu")
         self.step = graph(self.train_step if self.training else self.infer)

@@ -14,9 +14,7 @@ from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import number_type, torch_device, wait
 from suite.probe.record import DEFAULT_BATCH, DEFAULT_SIZE, Conditions, out_of_memory
-from suite.probe.workload import check_logits
-
-MOMENTUM = 0.9
+from suite.probe.workload import LEARNING_RATE, MOMENTUM, check_logits
 
 
 class Model:
@@ -33,7 +31,7 @@ class Model:
         self.images = torch.randn(self.samples, 3, size, size, generator=random).to(self.device)
         self.labels = torch.zeros(self.samples, dtype=torch.long).to(self.device)  # the class that every network has
         if self.training:
-            self.optimizer = torch.optim.SGD(network.parameters(), lr=1e-4, momentum=MOMENTUM)
+            self.optimizer = torch.optim.SGD(network.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
 
     def ready(self, steps: int) -> None:
         """See `Workload`."""
