@@ -30,7 +30,6 @@ class Measurement:
         self.first = measuring.timed(lambda: inside.made.train_until(1))
         self.watching = Watching(subject)
         self.noise = self._noise()
-        self.real: list[float] = []
         self.noisy: list[float] = []
         self.phases: list[Phases] = []
 
