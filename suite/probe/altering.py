@@ -25,20 +25,16 @@ def alterations(data: Mapping[str, np.ndarray]) -> dict[str, Callable[[], dict[s
 
     Pictures are `test_*`, uint8 [N, H, W, 1 or 3]. A framework's own ways raise UserError if it is not installed.
     """
+    pictures = {
+        key: array
+        for key, array in data.items()
+        if key.startswith("test_") and array.dtype == np.uint8 and array.ndim == 4 and array.shape[-1] in (1, 3)
+    }
     return {
-        f"{name}{'' if len(found) == 1 else f', {key}'}": partial(_altered, key, array, alter)
-        for found in [_pictures(data)]
-        for key, array in found.items()
+        name if len(pictures) == 1 else f"{name}, {key}": partial(_altered, key, array, alter)
+        for key, array in pictures.items()
         for name, alter in _ways().items()
         if array.shape[-1] == 3 or name not in COLOURED
-    }
-
-
-def _pictures(data: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {
-        name: array
-        for name, array in data.items()
-        if name.startswith("test_") and array.dtype == np.uint8 and array.ndim == 4 and array.shape[-1] in (1, 3)
     }
 
 
