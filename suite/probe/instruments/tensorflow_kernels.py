@@ -74,11 +74,9 @@ def kernel(problem: Problem, device: Device) -> Workload:
 
 
 def _product(it: MatrixProduct, noise: Noise) -> Call:
-    many = (it.batch,) if it.batch > 1 else ()
-    sides = zip(((it.m, it.k), (it.k, it.n)), it.transposed, strict=True)
-    left, right = (noise(*many, *(shape[::-1] if lies else shape)) for shape, lies in sides)
+    left, right = (noise(*shape) for shape in it.factors)
     first, second = it.transposed
-    if many:
+    if it.batch > 1:
         return lambda: tf.raw_ops.BatchMatMulV2(x=left, y=right, adj_x=first, adj_y=second)
     return lambda: tf.raw_ops.MatMul(a=left, b=right, transpose_a=first, transpose_b=second)
 

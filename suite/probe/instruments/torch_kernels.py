@@ -84,9 +84,7 @@ def kernel(problem: Problem, device: Device) -> Workload:
 
 
 def _product(it: MatrixProduct, noise: Callable[..., torch.Tensor]) -> Call:
-    many = (it.batch,) if it.batch > 1 else ()
-    sides = zip(((it.m, it.k), (it.k, it.n)), it.transposed, strict=True)
-    left, right = (noise(*many, *(shape[::-1] if lies else shape)) for shape, lies in sides)
+    left, right = (noise(*shape) for shape in it.factors)
     left, right = (
         each.transpose(-1, -2) if lies else each for each, lies in zip((left, right), it.transposed, strict=True)
     )

@@ -33,6 +33,13 @@ class MatrixProduct:
         return f"{self.kind} {many}{self.m}x{self.n}x{self.k} {lie}"
 
     @property
+    def factors(self) -> list[tuple[int, ...]]:
+        """The shapes of both factors, as they lie in memory."""
+        many = (self.batch,) if self.batch > 1 else ()
+        sides = zip(((self.m, self.k), (self.k, self.n)), self.transposed, strict=True)
+        return [(*many, *(shape[::-1] if lies else shape)) for shape, lies in sides]
+
+    @property
     def flops(self) -> int:
         """Floating-point operations; a multiplication and an addition count as two."""
         return 2 * self.batch * self.m * self.n * self.k
