@@ -5,30 +5,24 @@ import torch
 
 from suite.harness.implementation import Device
 from suite.probe import instruments
+from tests.probe.made import Calls
 
 CPU = Device("cpu", "fp32")
 ROWS, WIDTH, LOOKED_UP = 1000, 8, 5
 INDICES, VALUES = LOOKED_UP * 8, LOOKED_UP * WIDTH * 4  # bytes
 
 
-class Lookup:
+def lookup() -> Calls:
     """Steps of an embedding of which a few rows are looked up."""
+    model, chosen = torch.nn.Embedding(ROWS, WIDTH, sparse=True), torch.arange(LOOKED_UP)
+    optimizer = torch.optim.SparseAdam(model.parameters(), lr=0.1)
 
-    samples = 1
+    def step() -> None:
+        optimizer.zero_grad()
+        model(chosen).square().sum().backward()
+        optimizer.step()
 
-    def __init__(self) -> None:
-        self.model = torch.nn.Embedding(ROWS, WIDTH, sparse=True)
-        self.optimizer = torch.optim.SparseAdam(self.model.parameters(), lr=0.1)
-        self.chosen = torch.arange(LOOKED_UP)
-
-    def ready(self, steps: int) -> None:
-        """Nothing is to be done before."""
-
-    def run(self, steps: int) -> None:
-        for _ in range(steps):
-            self.optimizer.zero_grad()
-            self.model(self.chosen).square().sum().backward()
-            self.optimizer.step()
+    return Calls(step)
 
 
 @pytest.fixture
@@ -37,23 +31,23 @@ def probe():
 
 
 def test_of_the_weights_and_moments_only_the_rows_are_moved(probe):
-    calls = probe.watch(Lookup, CPU).trace(1).calls
+    calls = probe.watch(lookup, CPU).trace(1).calls
     moved = {each.operator: each.bytes for each in calls if each.shapes.startswith(f"{ROWS}x{WIDTH} ")}
     assert moved["aten.add_"] == moved["aten.sparse_mask"] - INDICES == INDICES + 3 * VALUES
 
 
 def test_it_holds_its_rows_alone(probe):
-    step = probe.memory(Lookup, CPU).step()
+    step = probe.memory(lookup, CPU).step()
     assert step.gradients == INDICES + VALUES
     assert step.optimizer == 2 * step.parameters == 2 * ROWS * WIDTH * 4
 
 
 def test_what_makes_it_is_judged(probe):
-    judged = {each.operator: each for each in probe.judged(Lookup, CPU)}
+    judged = {each.operator: each for each in probe.judged(lookup, CPU)}
     for operator in ("aten._coalesce", "aten.sparse_mask"):
         assert judged[operator].why is None
         assert judged[operator].forward.l2 == 0
 
 
 def test_weights_that_it_changes_are_held_to_float64(probe):
-    assert all(0 < each < 1e-5 for each in probe.shadowed(Lookup, CPU).after.values())
+    assert all(0 < each < 1e-5 for each in probe.shadowed(lookup, CPU).after.values())
