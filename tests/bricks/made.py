@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+from suite.bricks import record
+from suite.bricks.__main__ import main
 from suite.bricks.brick import Brick, Call, Tensor
 from suite.bricks.record import Cache, Made, Model, Time, Timings
 from suite.probe.record import Conditions
@@ -78,3 +82,14 @@ def own(folder: Path, text: str) -> str:
     path = folder / "net.py"
     path.write_text(text)
     return str(path)
+
+
+def composed(capsys: Any, folder: Path, text: str, *words: str) -> tuple[Made, Timings, dict[str, Any]]:
+    """The bricks of a model of one's own, their times, and the model composed of them as the command prints it."""
+    made, measured = folder / "bricks.json", folder / "timings.json"
+    assert main(["make", f"models={own(folder, text)}", "batch=2", *words, f"out={made}"]) == 0
+    assert main(["measure", str(made), f"out={measured}", "repeats=3"]) == 0
+    capsys.readouterr()
+    assert main(["compose", str(measured), "model=net", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["models"]
+    return record.read(Made, made), record.read(Timings, measured), found

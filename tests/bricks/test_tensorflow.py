@@ -1,6 +1,5 @@
 """TensorFlow's models as bricks."""
 
-import json
 import re
 from collections import Counter
 from functools import partial
@@ -14,7 +13,7 @@ from suite.bricks import frameworks, record
 from suite.bricks.__main__ import main
 from suite.bricks.brick import Brick, Call, Tensor
 from suite.bricks.chaining import Bricks
-from suite.bricks.record import Made, Timings
+from suite.bricks.record import Made
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from tests.bricks import made
@@ -180,18 +179,12 @@ def _addition(size):
 
 @pytest.mark.parametrize("mode", ["infer", "train"])
 def test_from_a_model_to_its_time(mode, tmp_path, capsys):
-    bricks, timings = tmp_path / "bricks.json", tmp_path / "timings.json"
-    own = made.own(tmp_path, made.KERAS)
-    assert main(["make", f"models={own}", "batch=2", f"mode={mode}", f"out={bricks}"]) == 0
-    assert main(["measure", str(bricks), f"out={timings}", "repeats=3"]) == 0
-    assert main(["compose", str(timings), "model=net", "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))["models"]
-    file = record.read(Made, bricks)
+    file, timings, found = made.composed(capsys, tmp_path, made.KERAS, f"mode={mode}")
     assert found["unique"] == len(file.bricks) < found["steps"]
     assert found["calls left out"] == {}
     assert found["ms"] > 0
     assert found["between"] > 0
-    assert [each.why for each in record.read(Timings, timings).times if each.why] == []
+    assert [each.why for each in timings.times if each.why] == []
     kinds = {call.op for brick in file.bricks for call in brick.calls}
     assert {"Conv2D", "Relu", "MatMul"} <= kinds
     assert ("Conv2DBackpropFilter" in kinds) == (mode == "train")

@@ -1,6 +1,5 @@
 """PyTorch's models as bricks: how many there are, what they do, and the whole way from a model to its time."""
 
-import json
 from functools import partial
 from itertools import pairwise
 
@@ -15,7 +14,7 @@ from suite.bricks.brick import Brick, Tensor
 from suite.bricks.chaining import Bricks, used_by
 from suite.bricks.frameworks.torch_recording import Recorder
 from suite.bricks.frameworks.torch_running import BACKWARD, Runner
-from suite.bricks.record import Made, Timings
+from suite.bricks.record import Made
 from suite.bricks.recorded import BATCHES
 from suite.errors import UserError
 from suite.harness.implementation import Device
@@ -131,18 +130,12 @@ def test_what_takes_or_makes_a_tensor_that_no_brick_can_hold_is_left_out():
 
 @pytest.mark.parametrize("mode", ["infer", "train"])
 def test_from_a_model_to_its_time(mode, tmp_path, capsys):
-    bricks, timings = tmp_path / "bricks.json", tmp_path / "timings.json"
-    own = made.own(tmp_path, made.TORCH)
-    assert main(["make", f"models={own}", "size=16", "batch=2", f"mode={mode}", f"out={bricks}"]) == 0
-    assert main(["measure", str(bricks), f"out={timings}", "repeats=3"]) == 0
-    assert main(["compose", str(timings), "model=net", "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))["models"]
-    file = record.read(Made, bricks)
+    file, timings, found = made.composed(capsys, tmp_path, made.TORCH, "size=16", f"mode={mode}")
     assert found["steps"] == len(file.models[0].bricks)
     assert found["unique"] == len(file.bricks) < found["steps"]
     assert found["calls left out"] == {}
     assert 0 < found["low"] <= found["ms"] <= found["high"]
-    assert all(each.hot for each in record.read(Timings, timings).times)
+    assert all(each.hot for each in timings.times)
     assert any(each.gradient for each in file.bricks) == (mode == "train")
 
 
