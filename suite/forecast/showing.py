@@ -25,8 +25,8 @@ def whole(to: Console, made: Forecast) -> None:
         to.print(Text("ESTIMATE: no run of this benchmark was measured on this system", "yellow"))
     _published(to, made)
     table = Table("to the target", "median", f"{COVERAGE:.0%} of runs")
-    for name, told, shown in _figures(made):
-        table.add_row(name, *(_cells(told, shown)))
+    for name, cells in _figures(made).items():
+        table.add_row(name, *cells)
     show_table(to, table)
     shares = ", ".join(f"{name} {UNKNOWN if share is None else f'{share:.1%}'}" for name, share in made.shares.items())
     to.print(Text(f"limited by  {made.limited_by}: {shares}"), soft_wrap=True)
@@ -41,12 +41,12 @@ def many(to: Console, made: Sequence[Forecast], failed: Mapping[str, str]) -> No
         to.print(Text(f"{made[0].benchmark} in {made[0].framework}", "bold"))
     table = Table("system", "time", f"{COVERAGE:.0%} of runs", "cost", "energy", "limited by", "rates")
     for each in sorted(made, key=lambda each: each.seconds.median):
-        figures = {name: (told, shown) for name, told, shown in _figures(each)}
+        figures = _figures(each)
         table.add_row(
             each.system,
-            *_cells(*figures["time"]),
-            _cells(*figures["cost"])[0],
-            _cells(*figures["energy"])[0],
+            *figures["time"],
+            figures["cost"][0],
+            figures["energy"][0],
             each.limited_by,
             "measured" if each.measured else "ESTIMATE",
         )
@@ -70,12 +70,12 @@ def choices(to: Console, made: Sequence[Forecast], chosen: Sequence[Choice]) -> 
 
 def brief(made: Forecast) -> str:
     """The forecast in a line."""
-    figures = {name: (told, shown) for name, told, shown in _figures(made)}
-    time = _cells(*figures["time"])
-    cost = _cells(*figures["cost"])[0] if made.cost else f"cost {UNKNOWN}"
+    figures = _figures(made)
+    median, interval = figures["time"]
+    cost = figures["cost"][0] if made.cost else f"cost {UNKNOWN}"
     marks = [*([] if made.measured else [made.source]), *([PUBLISHED] if made.published else [])]
     mark = f" ({'; '.join(marks)})" if marks else ""
-    return f"{time[0]}, {COVERAGE:.0%} of runs {time[1]}; {cost}{mark}"
+    return f"{median}, {COVERAGE:.0%} of runs {interval}; {cost}{mark}"
 
 
 def samples(told: Range) -> str:
@@ -89,13 +89,14 @@ def _published(to: Console, made: Forecast) -> None:
         to.print(Text(f"{PUBLISHED}: {made.published}", "yellow"), soft_wrap=True)
 
 
-def _figures(made: Forecast) -> list[tuple[str, Range | None, Callable[[float], str]]]:
-    return [
-        ("samples", made.samples, lambda value: f"{value:,.0f}"),
-        ("time", made.seconds, format_seconds),
-        ("energy", made.joules, format_joules),
-        ("cost", made.cost, lambda value: format_cost(value, made.currency)),
-    ]
+def _figures(made: Forecast) -> dict[str, tuple[str, str]]:
+    """The median and the interval of each figure in words."""
+    return {
+        "samples": _cells(made.samples, lambda value: f"{value:,.0f}"),
+        "time": _cells(made.seconds, format_seconds),
+        "energy": _cells(made.joules, format_joules),
+        "cost": _cells(made.cost, lambda value: format_cost(value, made.currency)),
+    }
 
 
 def _cells(told: Range | None, shown: Callable[[float], str]) -> tuple[str, str]:
