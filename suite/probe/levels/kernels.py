@@ -96,8 +96,8 @@ class Kernels:
     def found(self) -> Cell:
         """See `levels.Measurement`."""
         looks = [look for look in self.looks if look.why is None]
-        peak = self._peak()
-        notes = [*self.notes, f"of peak: of {peak / 1e12:.4g} TFLOP/s, {self._peak_of()}"]
+        peak, told = self._peak()
+        notes = [*self.notes, f"of peak: of {peak / 1e12:.4g} TFLOP/s, {told}"]
         figures = {
             **({"sum": measuring.mean(_sums(looks), "ms")} if looks and looks[0].listed.calls else {}),
             **self.roof.figures(),
@@ -115,8 +115,8 @@ class Kernels:
         for why in dict.fromkeys(failed.values()):
             first, *others = (name for name, each in failed.items() if each == why)
             notes.append(f"not measured: {first}{f' and {len(others)} more' if others else ''}: {why}")
-        told = {name for row in rows for name, value in row.values.items() if value is not None}
-        columns = {name: unit for name, unit in COLUMNS.items() if name in told}
+        filled = {name for row in rows for name, value in row.values.items() if value is not None}
+        columns = {name: unit for name, unit in COLUMNS.items() if name in filled}
         return Cell(conditions=self.subject.conditions, figures=figures, columns=columns, rows=rows, notes=notes)
 
     def _listed(self) -> list[Listed]:
@@ -172,21 +172,15 @@ class Kernels:
         except Exception as error:  # whatever a framework raises for what it does not have, or for want of memory
             look.why = one_line(error)
 
-    def _peak(self) -> float:
-        """The FLOP/s that shares refer to: the system's if its sheet has them, else the fastest product's."""
+    def _peak(self) -> tuple[float, str]:
+        """The FLOP/s that shares refer to, and what they are: the system's by its sheet, or the fastest product's."""
         for look in self.looks:
             if isinstance(look.listed.problem, MatrixProduct) and look.device == self.subject.device:
                 self.roof.flops = max(self.roof.flops, _rate(look))
-        return self._sheet() or self.roof.flops
-
-    def _peak_of(self) -> str:
-        conditions = self.subject.conditions
-        if self._sheet():
-            return f"the peak of {self.subject.system.name} in {conditions.precision}"
-        return f"the fastest matrix product in {conditions.precision} here"
-
-    def _sheet(self) -> float | None:
-        return self.subject.system.peak_flops(self.subject.conditions.precision)
+        system, precision = self.subject.system, self.subject.conditions.precision
+        if sheet := system.peak_flops(precision):
+            return sheet, f"the peak of {system.name} in {precision}"
+        return self.roof.flops, f"the fastest matrix product in {precision} here"
 
     def _row(self, look: Look, peak: float, whole: float) -> Row:
         problem, seconds = look.listed.problem, measuring.mean(look.times, "s")
