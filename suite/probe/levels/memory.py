@@ -5,6 +5,8 @@ The prediction is the line through the peaks at a quarter and at half of the bat
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from suite.errors import UserError
 from suite.probe import measuring
 from suite.probe.record import Cell, Row
@@ -12,7 +14,6 @@ from suite.probe.subject import Subject
 from suite.probe.tracing import Memory, Tracked
 
 LEAST_BATCH = 4
-PARTS = ("parameters", "buffers", "gradients", "optimizer", "saved", "temporary")
 
 
 class Measurement:
@@ -37,11 +38,9 @@ class Measurement:
         """See `levels.Measurement`."""
         most = max(self.repeats, key=lambda each: each.peak)
         rows = [
-            Row(
-                name=name,
-                values={"MB": getattr(most, name) / 1e6, "share": 100 * getattr(most, name) / (most.peak or 1)},
-            )
-            for name in PARTS
+            Row(name=name, values={"MB": held / 1e6, "share": 100 * held / (most.peak or 1)})
+            for name, held in asdict(most).items()
+            if name != "seconds"
         ]
         peaks, predicted = [each.peak for each in self.repeats], self._predicted()
         errors = [100 * (said / true - 1) for said, true in zip(predicted, peaks, strict=False)]
