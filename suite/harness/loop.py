@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,13 +41,9 @@ class Loop:
     score: Callable[[Sequence[Any]], dict[str, float]]
     log: Log
     folder: Path
+    checkpoints: Checkpoints
     tick: Callable[[int, float], None]
     interrupted: Callable[[], bool]
-    keep_states: bool = False
-    checkpoints: Checkpoints = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.checkpoints = Checkpoints(self.folder, self.log, self.keep_states)
 
     def run(self, samples: int) -> Reason:
         """Train on from `samples` until the target, the end of the budget, an interrupt, a loss or predictions that are

@@ -43,7 +43,8 @@ def train(run: Run, interrupted: Interrupted) -> None:
         run.tracker.start()
     data = for_run(plan.benchmark, session.task, session.data, evaluation_seed(log.lines))
     implementation = _build(run, data)
-    _initial(run, implementation.state_dict())
+    checkpoints = Checkpoints(folder, log, plan.checkpoints == "keep")
+    _initial(run, checkpoints, implementation.state_dict())
     if saved:
         implementation.load_state_dict(saved[0])
     if run.tracker:
@@ -58,9 +59,9 @@ def train(run: Run, interrupted: Interrupted) -> None:
         score=lambda predictions: score(plan.benchmark, session.task, predictions, data),
         log=log,
         folder=folder,
+        checkpoints=checkpoints,
         tick=run.terminal.tick,
         interrupted=interrupted,
-        keep_states=plan.checkpoints == "keep",
     )
     run.sampler.start()
     try:
@@ -135,10 +136,9 @@ def _build(run: Run, data: Mapping[str, np.ndarray]) -> Checked | Led:
     return Led.build(own, followers, seed=seed, evaluation_seed=drawn_from, **told)
 
 
-def _initial(run: Run, state: Mapping[str, np.ndarray]) -> None:
+def _initial(run: Run, checkpoints: Checkpoints, state: Mapping[str, np.ndarray]) -> None:
     """Make sure that there is room for states; log the sha256 of the initial state unless the clock has started."""
-    benchmark, keep = run.session.plan.benchmark, run.session.plan.checkpoints == "keep"
-    checkpoint.reserve(run.folder, state, 1 + checkpoint.evaluations(benchmark) if keep else 0)
+    kept = 1 + checkpoint.evaluations(run.session.plan.benchmark) if checkpoints.keep else 0
+    checkpoint.reserve(run.folder, state, kept)
     if not run.log.has(keys.RUN_START):
-        checkpoints = Checkpoints(run.folder, run.log, keep)
         run.log.event(STATE, checkpoints.logged(state, 0), samples_count=0)

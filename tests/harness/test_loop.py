@@ -55,15 +55,16 @@ class Counting:
         return {"samples": np.array(self.samples)}
 
 
-def run(folder, implementation, keep=False, benchmark=MINI, interrupted=lambda: False):
+def score(predictions):
+    if isinstance(predictions[0], str):
+        raise BadPrediction(1, f"{predictions[0]!r} is no number")
+    return {"accuracy": predictions[0]}
+
+
+def run(folder, implementation, keep=False, benchmark=MINI, interrupted=lambda: False, score=score):
     log = Log(folder / "log.txt")
-
-    def score(predictions):
-        if isinstance(predictions[0], str):
-            raise BadPrediction(1, f"{predictions[0]!r} is no number")
-        return {"accuracy": predictions[0]}
-
-    loop = Loop(benchmark, implementation, {}, score, log, folder, lambda *_: None, interrupted, keep)
+    checkpoints = Checkpoints(folder, log, keep)
+    loop = Loop(benchmark, implementation, {}, score, log, folder, checkpoints, lambda *_: None, interrupted)
     return loop.run(0), log.lines
 
 
@@ -194,8 +195,7 @@ def test_throughput_is_that_of_all_samples_since_the_last_line(tmp_path, monkeyp
 
 def test_what_is_not_known_of_an_evaluation_is_none(tmp_path):
     endless = MINI.model_copy(update={"dataset": MINI.dataset.model_copy(update={"train_samples": None})})
-    log = Log(tmp_path / "log.txt")
     metrics = {"accuracy": 1.0, "calibration": math.nan}
-    Loop(endless, Counting(1.0), {}, lambda _: metrics, log, tmp_path, lambda *_: None, lambda: False).run(0)
-    (told,) = [line.metadata for line in log.lines if line.key == "eval_accuracy"]
+    _, lines = run(tmp_path, Counting(1.0), benchmark=endless, score=lambda _: metrics)
+    (told,) = [line.metadata for line in lines if line.key == "eval_accuracy"]
     assert (told["epoch_num"], told["metrics"]) == (None, {"accuracy": 1.0, "calibration": None})

@@ -20,6 +20,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.models import Benchmark, Evaluation
 from suite.errors import UserError
+from suite.harness.checkpoint import Checkpoints
 from suite.harness.loop import Loop
 from suite.measure.energy import energy
 from suite.measure.machine import detect
@@ -77,6 +78,7 @@ class Clock:
             score=lambda predictions: score(inside.benchmark, inside.task, predictions, inside.data),
             log=self.log,
             folder=place,
+            checkpoints=Checkpoints(place, self.log),
             tick=lambda samples, rate: None,
             interrupted=lambda: self.ended,
         )
