@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 
 from rich.console import Console
@@ -135,8 +134,7 @@ def verify(selected: list[Benchmark], data_dir: str | None) -> int:
     if faulty:
         share = selected[0].dataset.subset if selected else None
         pilot = f" subset={share:g}" if share else ""
-        where = f" data_dir={shlex.quote(data_dir)}" if data_dir else ""
-        print(f"To mend, delete the faulty files and run python -m suite.data fetch BENCHMARK{pilot}{where}.")
+        print(f"To mend, delete the faulty files and run {files.fetching(f'BENCHMARK{pilot}', data_dir)}.")
     return int(faulty)
 
 

@@ -22,6 +22,7 @@ from suite.review.model import report
 from suite.review.progress import bar
 from suite.rules.finding import EXIT_CODES
 from suite.rules.waivers import EXCUSED
+from suite.store.files import data_option
 
 OPTIONS = ("blocks", "draw", "run_code", "isolated", "states", "framework", "precision", "equivalence")
 
@@ -81,9 +82,8 @@ def main(argv: list[str]) -> int:
             said = f"its review has {count} of severity {reviewed.verdict}"
             if args.json:
                 print(json.dumps({"verdict": reviewed.verdict, "error": said, "findings": [], "blocks": []}))
-            data = f" data_dir={shlex.quote(args.data_dir)}" if args.data_dir else ""
             excused = f" --waivers {shlex.quote(str(args.waivers))}" if args.waivers else ""
-            again = f"suite review {shlex.quote(str(path))}{data}{excused}"
+            again = f"suite review {shlex.quote(str(path))}{data_option(args.data_dir)}{excused}"
             console.print(f"{reviewed.verdict.upper()}: {said}, and is not audited; {again} lists them", soft_wrap=True)
             return EXIT_CODES[reviewed.verdict]
         plan = planned(root, asked)

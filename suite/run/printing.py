@@ -171,8 +171,7 @@ def result(to: Console, made: Plan, summaries: Sequence[Summary], mlflow: bool, 
     to.print(f"price     {_price(made)}", soft_wrap=True)
     to.print(f"evidence  {made.out}", soft_wrap=True)
     out, uri = shlex.quote(str(made.out)), without_secrets(tracking_uri())
-    data = f" data_dir={shlex.quote(data_dir)}" if data_dir else ""
-    to.print(f"review    suite review {out}{data}", soft_wrap=True)
+    to.print(f"review    suite review {out}{files.data_option(data_dir)}", soft_wrap=True)
     seen = uri if uri.startswith("http") else f"python -m mlflow ui --backend-store-uri {shlex.quote(uri)}"
     to.print(f"mlflow    {seen if mlflow else f'python -m suite.sync {out}'}", soft_wrap=True)
 

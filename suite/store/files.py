@@ -138,7 +138,12 @@ def ensure(dataset: Dataset, root: Path) -> Path:
 
 def fetching(benchmark: str, data_dir: str | None) -> str:
     """The command that brings the data of a benchmark into `data_dir`, if that is given."""
-    return f"python -m suite.data fetch {benchmark}" + (f" data_dir={shlex.quote(data_dir)}" if data_dir else "")
+    return f"python -m suite.data fetch {benchmark}{data_option(data_dir)}"
+
+
+def data_option(data_dir: str | None) -> str:
+    """The option that names `data_dir`, with a space before it, to end a command with; empty if none is given."""
+    return f" data_dir={shlex.quote(data_dir)}" if data_dir else ""
 
 
 def require_room(dataset: Dataset, root: Path, missing: list[File]) -> None:

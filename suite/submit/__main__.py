@@ -18,6 +18,7 @@ from suite.record.system import DIVISIONS, STATUSES
 from suite.review.terminal import score
 from suite.rules.seals import SEAL, SIGNATURE, findings
 from suite.store.disk import alone
+from suite.store.files import data_option
 from suite.submit import describing, signing
 from suite.submit.checking import Checked, check
 from suite.submit.collecting import collect
@@ -187,8 +188,7 @@ def _print(target: Path, written: Sequence[str], checked: Checked, data_dir: str
     if checked.remarks:
         print("Notes:", *_listed(checked.remarks), sep="\n  ")
     quoted = shlex.quote(str(target))
-    data = f" data_dir={shlex.quote(data_dir)}" if data_dir else ""
-    print(f"review    suite review {quoted}{data}")
+    print(f"review    suite review {quoted}{data_option(data_dir)}")
     if (target / SIGNATURE).exists():
         print(f"signed    {os.path.join(target, SIGNATURE)}; suite submit verify={quoted} signers=FILE")
     else:
