@@ -9,6 +9,7 @@ from types import ModuleType
 from suite import config
 from suite.errors import UserError
 from suite.harness import lean, quiet
+from suite.store import packages
 
 
 def having(package: str) -> list[str]:
@@ -22,7 +23,7 @@ def load(package: str, framework: str, what: str) -> ModuleType:
         raise UserError(f"framework {framework} has no {what} here; {' and '.join(having(package))} have")
     found = config.framework(framework)
     if find_spec(found.module) is None:
-        raise UserError(f"{found.module} is not installed: pip install -c constraints.txt -e '.[{framework}]'")
+        raise UserError(f"{found.module} is not installed: {packages.install(None, found)}")
     quiet.without_accelerator()
     lean.load(found)
     return importlib.import_module(f"{package}.{framework}")

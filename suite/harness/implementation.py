@@ -14,6 +14,7 @@ from suite import config
 from suite.config.models import Framework, Precision
 from suite.errors import BrokenContract, UserError, one_of
 from suite.harness import lean, quiet
+from suite.harness.by_framework import having
 from suite.measure.cpus import usable_cpus
 from suite.store import packages
 from suite.store.task import callable_like, is_there
@@ -199,9 +200,8 @@ def written() -> list[str]:
 
 def frameworks(task: str) -> list[str]:
     """The frameworks that `task` is written in, installed or not."""
-    if not is_there(f"reference_impls.{task}"):
-        return []
-    return [name for name in config.names("framework") if find_spec(f"reference_impls.{task}.{name}")]
+    package = f"reference_impls.{task}"
+    return having(package) if is_there(package) else []
 
 
 def compared(task: str, framework: str) -> str:
