@@ -14,6 +14,7 @@ from suite.probe import record
 from suite.probe.tracking import track
 from suite.record import evidence
 from suite.record.mirror import Mirror
+from suite.record.summary import format_count
 from suite.record.tracking import FOLLOWED, FOLLOWING
 from suite.record.tracking_server import BehindError, tracking_uri, without_secrets
 
@@ -62,7 +63,7 @@ def sync(folder: Path) -> None:
     if not named:
         raise UserError(f"{folder}: {evidence.LOG} names no run: it is not a log of this suite.")
     where = without_secrets(tracking_uri())
-    print(f"in MLflow at {where}: {runs} run{'s' * (runs != 1)}, {sent} metric points of them new")
+    print(f"in MLflow at {where}: {format_count(runs, 'run')}, {sent} metric points of them new")
 
 
 def evidence_folders(folder: Path) -> list[Path]:

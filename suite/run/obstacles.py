@@ -15,6 +15,7 @@ from suite.harness.workers.place import Place
 from suite.measure.machine import Machine
 from suite.measure.systems import mismatch
 from suite.record.mllog import EARLIEST_MS
+from suite.record.summary import format_count
 from suite.record.tracking_server import SQLITE, tracking_uri
 from suite.run.planned import Planned
 from suite.store import code
@@ -80,8 +81,8 @@ def here(made: Planned, place: Place) -> list[str]:
 def _world(system: System, place: Place) -> str | None:
     """Why the workers that were started do not match the system; None if they do."""
     nodes, each = system.nodes, system.workers_per_node
-    asked = f"hw={system.name} trains with {system.world_size} worker{'s' if system.world_size > 1 else ''}"
-    on_each = f"{nodes} node{'s' if nodes > 1 else ''} of {each}"
+    asked = f"hw={system.name} trains with {format_count(system.world_size, 'worker')}"
+    on_each = f"{format_count(nodes, 'node')} of {each}"
     if place.launcher is None:
         if nodes == 1:
             return None
