@@ -54,8 +54,8 @@ def plan(
     to: Console,
     made: Plan,
     found: Machine,
-    data_dir: str | None = None,
-    told: Mapping[str, str] | None = None,
+    data_dir: str | None,
+    told: Mapping[str, str],
     elsewhere: bool = False,
 ) -> None:
     """Print the plan and the additional rows `told`; the machine that was `found` need not be the plan's system.
@@ -78,7 +78,7 @@ def plan(
         "power": _power(made, found),
         **({"changed": changed} if (changed := _changed(benchmark)) else {}),
         "seeds": ", ".join(map(str, made.seeds)) + (f", drawn by token={made.token}" if made.token else ""),
-        **(told or {}),
+        **told,
         "evidence": str(made.out),
         **({"witness": made.witness} if made.witness else {}),
     }
