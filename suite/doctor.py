@@ -66,14 +66,15 @@ def main(argv: list[str]) -> int:
         raise UserError(
             "workers= sums with PyTorch, which is not installed: pip install -c constraints.txt -e '.[torch]'"
         )
-    gpus = len(machine.detect().accelerators)
+    found = machine.detect()
+    gpus = len(found.accelerators)
     if not place.launcher and 0 < gpus < workers:
         raise UserError(f"workers={workers}: each takes an accelerator, of which this machine has {gpus}")
     if place.follows:
         deque(_all_reduces(place), maxlen=0)
         return 0
     root = files.root(options.get("data_dir"))
-    found, counters = machine.detect(), Counters("gpu").joules()
+    counters = Counters("gpu").joules()
     console = plain_console(1000)  # a line for each row, however long
     _show(console, "This machine", ["part", "found"], [*_parts(found, counters, root), *_network(place)])
     if place.launcher or workers > 1:
@@ -162,7 +163,7 @@ def _packages(task: str, framework: Framework) -> str:
     return "missing" if packages.missing(task, framework) else "installed"
 
 
-def _missing(data_dir: str | None, counters: Sequence[float | None], machine: Machine) -> Iterator[Row]:
+def _missing(data_dir: str | None, counters: Sequence[float | None], found: Machine) -> Iterator[Row]:
     root = files.root(data_dir)
     for task in config.names("task"):
         for framework in _frameworks():
@@ -172,10 +173,10 @@ def _missing(data_dir: str | None, counters: Sequence[float | None], machine: Ma
     for framework, failure in _broken():
         what = f"{framework.title}, which is installed and cannot be imported: {failure}"
         yield what, f"{packages.install(None, framework)} --force-reinstall"
-    for framework in _frameworks() if machine.accelerators else []:
+    for framework in _frameworks() if found.accelerators else []:
         if why := packages.without_compiler(framework):
             yield f"{framework.title}'s compiler", why
-    if machine.accelerators and versions().keys() >= CUDNNS:
+    if found.accelerators and versions().keys() >= CUDNNS:
         yield (
             "cuDNN and NCCL of one CUDA: those of 12 and 13 lie in the same files",
             "frameworks built for one and for the other in an environment each: docs/adding-a-machine.md",
@@ -185,7 +186,7 @@ def _missing(data_dir: str | None, counters: Sequence[float | None], machine: Ma
             f"NVML, which finds accelerators: {why}",
             "after an update of the driver reboot; in a container set NVIDIA_DRIVER_CAPABILITIES=compute,utility",
         )
-    if amd.KFD.exists() and not machine.accelerators and not amd.answers():
+    if amd.KFD.exists() and not found.accelerators and not amd.answers():
         yield (
             "AMD SMI, which finds accelerators",
             "pip install amdsmi==VERSION, that of ROCm, 6.4 or newer: cat /opt/rocm/.info/version",
