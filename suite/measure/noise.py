@@ -44,10 +44,10 @@ def before(machine: Machine, workers: Sequence[int] = ()) -> Environment:
     """Watch the machine for WINDOW_S while this process, and the other `workers` of its run, are idle."""
     meter, throttled = LoadMeter(workers), throttled_ms(machine)
     time.sleep(WINDOW_S)
-    load, since = meter.read(), _since(throttled, throttled_ms(machine))
-    reasons = (*_load_reasons(load.others, load.steal), *_throttle_reasons(since, WINDOW_S))
+    load, now = meter.read(), throttled_ms(machine)
+    reasons = (*_load_reasons(load.others, load.steal), *_throttle_reasons(_since(throttled, now), WINDOW_S))
     figures = {"window_s": WINDOW_S, "others": load.others, "steal": load.steal}
-    found = Environment(reasons, figures, throttled_ms(machine), time.monotonic(), workers)
+    found = Environment(reasons, figures, now, time.monotonic(), workers)
     return _with_accelerators(found, machine, workers)
 
 
