@@ -187,7 +187,7 @@ def _steps(
     if farthest is None:
         yield found(trial, precision, None, None, remark="a nudge sends every array anywhere")
         return
-    remark = f"{len(apart) - len(farthest.unjudged)} of {len(apart)} arrays judged"
+    remark = f"{farthest.judged} of {len(apart)} arrays judged"
     yield found(trial, precision, farthest.distance, farthest.bound, farthest.name, remark)
 
 

@@ -17,15 +17,15 @@ KNOWN = 1e-7  # of an array's norm: how precisely its numbers are known
 
 @dataclass(frozen=True)
 class Worst:
-    """The judged array whose `distance` is the largest relative to its `bound`.
+    """The array whose `distance` is the largest relative to its `bound`, of as many as were `judged`.
 
-    `unjudged` are the arrays that rounding alone sends anywhere.
+    Those that rounding alone sends anywhere are not.
     """
 
     name: str
     distance: float
     bound: float
-    unjudged: tuple[str, ...]
+    judged: int
 
 
 def ways(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> Ways:
@@ -53,9 +53,8 @@ def worst(
 ) -> Worst | None:
     """The worst of the distances `found`, bounded by each array's `spread` under a nudge; None if none is judged."""
     bounds = {name: max(distance, slack * spread[name]) for name in found}
-    unjudged = tuple(name for name, bound in bounds.items() if not bound <= hopeless)
-    judged = [name for name in found if name not in unjudged]
+    judged = [name for name, bound in bounds.items() if bound <= hopeless]
     if not judged:
         return None
     name = max(judged, key=lambda each: found[each] / bounds[each])
-    return Worst(name, found[name], bounds[name], unjudged)
+    return Worst(name, found[name], bounds[name], len(judged))

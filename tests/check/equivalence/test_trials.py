@@ -182,7 +182,7 @@ def test_an_array_that_a_nudge_sends_anywhere_is_not_judged():
     spread = {"wild": math.inf, "calm": 0.0}
     found = worst({"wild": 9.0, "calm": 0.005}, spread, distance=0.01, slack=10, hopeless=0.3)
     assert found
-    assert (found.name, found.bound, found.unjudged) == ("calm", 0.01, ("wild",))
+    assert (found.name, found.bound, found.judged) == ("calm", 0.01, 1)
     assert worst({"wild": 9.0}, spread, distance=0.01, slack=10, hopeless=0.3) is None
 
 
