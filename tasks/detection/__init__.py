@@ -34,8 +34,7 @@ def prepare(scale: str, files: Path) -> dict[str, np.ndarray]:
     if scale == "mini":
         train, test = scenes.splits()
     else:
-        folder = files / "bccd" / "VOCdevkit" / "VOC2007"
-        train, test = cells.split(folder, "train"), cells.split(folder, "test")
+        train, test = (cells.split(files / cells.FOLDER, name) for name in ("train", "test"))
     return {
         **{f"train_{name}": array for name, array in _arrays(train).items()},
         **{("test_images" if name == "images" else f"answer_{name}"): array for name, array in _arrays(test).items()},

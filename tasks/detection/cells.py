@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 from PIL import Image
 
+FOLDER = Path("bccd", "VOCdevkit", "VOC2007")
 CLASSES = ("RBC", "WBC", "Platelets")
 REDUCTION = 2  # photographs of 640x480 become 320x240, each pixel the mean of 2x2
 CORNERS = ("xmin", "ymin", "xmax", "ymax")
@@ -16,13 +17,19 @@ CORNERS = ("xmin", "ymin", "xmax", "ymax")
 def split(folder: Path, name: str) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
     """Images uint8 [H, W, 3], boxes float32 [n, 4] and classes int8 [n] of the split `name`, in its file's order."""
     images, boxes, classes = [], [], []
-    for identifier in (folder / "ImageSets" / "Main" / f"{name}.txt").read_text().split():
-        its_boxes, its_classes = _annotation(folder / "Annotations" / f"{identifier}.xml")
-        with Image.open(folder / "JPEGImages" / f"{identifier}.jpg") as photograph:
+    for path in photographs(folder, name):
+        its_boxes, its_classes = _annotation(folder / "Annotations" / f"{path.stem}.xml")
+        with Image.open(path) as photograph:
             images.append(np.asarray(photograph.convert("RGB").reduce(REDUCTION)))
         boxes.append(its_boxes / np.float32(REDUCTION))
         classes.append(its_classes)
     return images, boxes, classes
+
+
+def photographs(folder: Path, name: str) -> list[Path]:
+    """The photographs of the split `name`, in its file's order."""
+    listed = (folder / "ImageSets" / "Main" / f"{name}.txt").read_text().split()
+    return [folder / "JPEGImages" / f"{identifier}.jpg" for identifier in listed]
 
 
 def _annotation(path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from tasks.detection.cells import REDUCTION
+from tasks.detection.cells import FOLDER, REDUCTION, photographs
 
 Smaller = Callable[[Image.Image], Image.Image]
 
@@ -20,14 +20,10 @@ def alterations(
     """See `suite.store.modules.Altering`; none for `mini`, whose scenes are generated."""
     if scale == "mini":
         return {}
-    folder = files / "bccd" / "VOCdevkit" / "VOC2007"
-    names = (folder / "ImageSets" / "Main" / "test.txt").read_text().split()
-    photographs = [folder / "JPEGImages" / f"{name}.jpg" for name in names]
+    paths = photographs(files / FOLDER, "test")
 
-    def of(
-        decode: Callable[[Path], Image.Image], reduce: Callable[[Image.Image], Image.Image]
-    ) -> dict[str, np.ndarray]:
-        return {"test_images": np.stack([np.asarray(reduce(decode(path))) for path in photographs])}
+    def of(decode: Callable[[Path], Image.Image], reduce: Smaller) -> dict[str, np.ndarray]:
+        return {"test_images": np.stack([np.asarray(reduce(decode(path))) for path in paths])}
 
     def resized(way: Image.Resampling) -> Smaller:
         return lambda image: image.resize((image.width // REDUCTION, image.height // REDUCTION), way)
