@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
-from sqlalchemy import make_url
 
 from suite import sync
 from suite.errors import UserError
 from suite.record import evidence
 from suite.record.mirror import Mirror
-from suite.record.tracking_server import BehindError, tracking_uri, without_secrets
+from suite.record.tracking_server import BehindError
 from tests.record.example_run import ExampleRun
 from tests.record.mlflow_content import content
 from tests.sync.conftest import start
@@ -247,34 +246,6 @@ def test_a_run_that_is_deleted_meanwhile_comes_in_again_whole(tmp_path: Path, ur
     assert gone["points"]
     for name, points in gone["points"].items():
         assert set(points) <= set(found["points"][name])
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "http://me:secret@host:5000",
-        "http://me:p@secret@host:5000",
-        "postgresql://me:p/secret@host/db",
-        "postgresql://host/db?user=me&password=secret",
-        "mysql://me:secret@host/db?ssl_ca=a:b&passwd=secret",
-    ],
-)
-def test_an_address_is_told_without_its_password(address: str) -> None:
-    assert "secret" not in without_secrets(f"cannot reach {address}")
-
-
-def test_a_file_is_told_with_its_path() -> None:
-    for file in ("sqlite:////home/me@example.org/mlflow.db", "sqlite:////me@example.org/mlflow.db"):
-        assert without_secrets(f"in MLflow at {file}: 1 run") == f"in MLflow at {file}: 1 run"
-
-
-def test_a_question_mark_in_the_working_folder_s_path_does_not_end_the_database_s(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    (tmp_path / "a?b").mkdir()
-    monkeypatch.chdir(tmp_path / "a?b")
-    assert Path(str(make_url(tracking_uri()).database)).resolve() == tmp_path / "a?b" / "mlflow.db"
 
 
 @pytest.mark.parametrize("address", ["http://me:secret@127.0.0.1:{}", "http://127.0.0.1:{}?password=secret"])
