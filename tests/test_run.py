@@ -2,7 +2,6 @@
 
 import errno
 import gc
-import io
 import json
 import re
 import resource
@@ -11,21 +10,15 @@ import signal
 import subprocess
 import sys
 import weakref
-from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import yaml
-from rich.console import Console
 
-from suite import config
-from suite.config.plan import Plan
 from suite.harness import contract, memory
 from suite.record import tracking
 from suite.record.evidence import OF_EACH_RUN
-from suite.record.summary import Summary
-from suite.run import printing
 from tests.command import ENVIRONMENT, eighth, run, start
 from tests.parity_runs import RUN, SLOW, keys, lines, rules_broken, wait_for
 from tests.record.mlflow_content import content
@@ -59,50 +52,6 @@ def test_prints_a_path_as_it_stands_and_in_a_command_in_quotes(tmp_path):
     assert "mlflow    python -m suite.sync 'a [/b] c'\n" in done.stdout
     refused = eighth(tmp_path, "run", *RUN, "seed=1", "out=a [/b] c")
     assert refused.stderr.endswith("or go on with resume='a [/b] c' mlflow=false\n")
-
-
-@pytest.mark.parametrize(
-    ("uri", "said"),
-    [
-        ("http://user:secret@host:5000", "http://***@host:5000"),
-        ("sqlite:////a.db", "python -m mlflow ui --backend-store-uri sqlite:////a.db"),
-    ],
-)
-def test_says_how_to_look_at_it_in_mlflow(uri, said, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    of = (config.benchmark("speech", "mini"), config.system("cpu"), config.framework("torch"))
-    plan = Plan(*of, "fp32", (1,), None, "0" * 32, "someone", "closed", "research", None, Path("out"))
-    console = Console(file=io.StringIO(), width=120)
-    printing.result(console, plan, [], mlflow=True, data_dir=None)
-    assert console.file.getvalue().endswith(f"mlflow    {said}\n")
-
-
-def test_says_what_disturbed_a_run_and_what_was_not_measured():
-    of = (config.benchmark("speech", "mini"), config.system("cpu"), config.framework("torch"))
-    plan = Plan(*of, "fp32", (7,), None, "0" * 32, "someone", "closed", "research", None, Path("out"))
-    console = Console(file=io.StringIO(), width=120)
-    summary = Summary(
-        "aborted", "refused", samples=2000, seconds=1.5, noise=("others took 20 %",), restarts=2, aborted=1
-    )
-    printing.result(console, plan, [summary], mlflow=False, data_dir=None)
-    said = console.file.getvalue()
-    (row,) = [re.findall(r"[^│┃]+", line) for line in said.splitlines() if line.startswith("│ 1")]
-    assert [cell.strip() for cell in row[:6]] == ["1", "7", "refused", "none", "2,000", "1.5 s"]
-    told = ["1 aborted start, whose time counts as initialisation", "2 restarts, whose time counts"]
-    assert [line for line in said.splitlines() if line.startswith("run 1")] == [
-        *(f"run 1: {each}" for each in told),
-        "run 1 is NOISY: others took 20 %",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("launcher", "command"),
-    [(None, "python -m"), ("torchrun", "torchrun ... -m"), ("srun", "srun ... python -m")],
-)
-def test_a_run_goes_on_by_the_launcher_that_it_was_started_by(launcher, command):
-    console = Console(file=io.StringIO(), width=120)
-    printing.go_on(console, "resume=out", launcher)
-    assert console.file.getvalue() == f"go on     {command} suite.run resume=out\n"
 
 
 @pytest.mark.slow
