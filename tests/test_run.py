@@ -89,12 +89,6 @@ def test_what_cannot_be_printed_costs_no_evidence(tmp_path, streams):
     assert rules_broken(tmp_path, "evidence") == set()
 
 
-def test_review_passes_what_run_leaves(tmp_path):
-    eighth(tmp_path, "run", *RUN, "seed=1", "out=evidence")
-    done = eighth(tmp_path, "review", "evidence")
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_the_open_division_frees_the_hyperparameters(tmp_path):
     faster = (*RUN, "seed=1", "hyperparameters.opt_base_learning_rate=0.1")
     closed = eighth(tmp_path, "run", *faster, "out=closed")
