@@ -14,8 +14,6 @@ from suite import config
 from suite.config.plan import Plan
 from suite.errors import UserError
 from suite.forecast.memory import Footprint
-from suite.measure.machine import detect
-from suite.measure.systems import resolve
 from suite.run import slurm
 from suite.run.__main__ import main as run_main
 
@@ -86,8 +84,9 @@ def test_the_numeric_format_is_left_to_the_machines_of_the_job(login):
         typed("implementation=ours.py", "precision=bf16")
 
 
-def launched(**options):
-    return slurm.launch(["task=translation"], resolve(config.system("cpu", {}), detect()), options)
+def launched(hw="cpu", nodes=1, **options):
+    system = config.system(hw).model_copy(update={"nodes": nodes})
+    return slurm.launch(["task=translation"], system, options)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +156,7 @@ def test_what_submitit_advises_is_not_told(login):
     ("gres", "asked"), [("gpu:v100:8", "--gres=gpu:v100:8"), ("lscratch:100", "--gpus-per-node=8")]
 )
 def test_accelerators_are_asked_for_once(login, gres, asked):
-    slurm.launch(["task=translation"], resolve(config.system("v100x8", {}), detect()), {"gres": gres})
+    launched("v100x8", gres=gres)
     lines = (login / "script").read_text().splitlines()
     assert [line.split()[1] for line in lines if "gpu" in line] == [asked]
 
@@ -167,7 +166,7 @@ def test_accelerators_are_asked_for_once(login, gres, asked):
     [("v100x8", {}, 1), ("v100x8", {"cpus_per_task": "8"}, 0), ("v100x8", {"exclusive": "true"}, 0), ("cpu", {}, 0)],
 )
 def test_workers_of_accelerators_that_get_one_processor_each_are_told(login, capsys, hw, options, told):
-    slurm.launch(["task=translation"], resolve(config.system(hw, {}), detect()), options)
+    launched(hw, **options)
     said = "none of slurm.cpus_per_task=, slurm.cpus_per_gpu=, slurm.exclusive= is given"
     assert capsys.readouterr().out.count(said) == told
 
@@ -222,8 +221,8 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_end_it(login, monkeypatch, capsys
 
 
 def test_a_job_has_the_nodes_and_workers_of_its_system_and_time_to_seal_its_evidence(login, capsys):
-    slurm.launch(["task=translation"], config.system("v100x8"), {})
-    slurm.launch(["task=translation"], config.system("v100x8").model_copy(update={"nodes": 2}), {})
+    for nodes in (1, 2):
+        launched("v100x8", nodes)
     said = capsys.readouterr().out
     assert "job       7, 1 node of 8; its log" in said
     assert "job       7, 2 nodes of 8; its log" in said
