@@ -24,25 +24,33 @@ def memory_is_not_told(monkeypatch):
     monkeypatch.setattr("suite.forecast.memory.needed", lambda *given: Footprint(None, "not asked"))
 
 
-def test_dry_run_prints_the_plan_and_touches_nothing(here, capsys):
-    assert main([*RUN, "seed=5", "runs=2", "dry_run=true"]) == 0
-    shown = capsys.readouterr().out
+@pytest.fixture
+def planned(capsys):
+    """What a command would do, as it prints it; of its words several may stand in one text, between blanks."""
+
+    def plan(*words):
+        assert main([*" ".join(words).split(), "dry_run=true"]) == 0
+        return capsys.readouterr().out
+
+    return plan
+
+
+def test_dry_run_prints_the_plan_and_touches_nothing(here, planned):
+    shown = planned(*RUN, "seed=5 runs=2")
     for text in ("parity/mini", "5, 6", "USD per logical CPU", "at most", "runs/parity-mini-numpy-cpu-"):
         assert text in shown
     assert "could not be run" not in shown
     assert list(here.iterdir()) == []
     (here / "kept").touch()
-    assert main([*RUN, "out=.", "dry_run=true"]) == 0
-    assert "It could not be run here: out=. is not empty: choose another out=" in capsys.readouterr().out
+    assert "It could not be run here: out=. is not empty: choose another out=" in planned(*RUN, "out=.")
 
 
-def test_the_plan_tells_target_cadence_and_steps(here, capsys):
-    assert main([*RUN, "hyperparameters.global_batch_size=30", "dry_run=true"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+def test_the_plan_tells_target_cadence_and_steps(here, planned):
+    shown = " ".join(planned(*RUN, "hyperparameters.global_batch_size=30").split())
     assert "target accuracy >= 0.97, evaluated after 400 samples and then every 200; budget 20,000 " in shown
     assert "steps at most 667 of 30 samples " in shown
-    assert main(["task=speech", "scale=mini", "framework=torch", "hw=cpu", "dry_run=true"]) == 0
-    assert "target wer <= 0.01, evaluated " in " ".join(capsys.readouterr().out.split())
+    shown = " ".join(planned("task=speech scale=mini framework=torch hw=cpu").split())
+    assert "target wer <= 0.01, evaluated " in shown
 
 
 @pytest.mark.parametrize(
@@ -52,15 +60,13 @@ def test_the_plan_tells_target_cadence_and_steps(here, capsys):
         ("hw.price_per_hour=2", "price 2 USD per hour: set by hand power "),
     ],
 )
-def test_the_plan_of_a_system_that_nobody_prices(here, capsys, word, said):
-    assert main(["task=parity", "framework=numpy", "hw=a100_80gb", "scale=mini", word, "dry_run=true"]) == 0
-    assert said in " ".join(capsys.readouterr().out.split())
+def test_the_plan_of_a_system_that_nobody_prices(here, planned, word, said):
+    assert said in " ".join(planned("task=parity framework=numpy hw=a100_80gb scale=mini", word).split())
 
 
-def test_the_plan_names_a_folder_that_is_longer_than_a_line_as_a_whole(here, capsys):
+def test_the_plan_names_a_folder_that_is_longer_than_a_line_as_a_whole(here, planned):
     out = f"{'a' * 100}/{'b' * 100}"
-    assert main([*RUN, f"out={out}", "dry_run=true"]) == 0
-    assert out in "".join(capsys.readouterr().out.split())
+    assert out in "".join(planned(*RUN, f"out={out}").split())
 
 
 @pytest.mark.parametrize(
@@ -77,23 +83,21 @@ def test_the_plan_names_a_folder_that_is_longer_than_a_line_as_a_whole(here, cap
         ("hw.power_ceiling_w=200 division=open", ["system.3"]),
     ],
 )
-def test_the_plan_says_what_could_not_be_submitted(capsys, words, broken):
-    assert main(["task=speech", "scale=small", "framework=torch", "hw=cpu", *words.split(), "dry_run=true"]) == 0
-    said = re.findall(r"It could not be submitted to the (?:closed|open) division: (\S+):", capsys.readouterr().out)
+def test_the_plan_says_what_could_not_be_submitted(planned, words, broken):
+    shown = planned("task=speech scale=small framework=torch hw=cpu", words)
+    said = re.findall(r"It could not be submitted to the (?:closed|open) division: (\S+):", shown)
     assert said == broken
 
 
 @pytest.mark.parametrize(
     ("told", "said"), [((None, None), "none: why"), (("0" * 40, True), "changes"), (("0" * 40, False), "")]
 )
-def test_the_plan_of_a_submitter_says_that_the_code_is_of_no_revision(here, capsys, monkeypatch, told, said):
+def test_the_plan_of_a_submitter_says_that_the_code_is_of_no_revision(here, planned, monkeypatch, told, said):
     monkeypatch.setattr("suite.record.git.state", lambda: dict(zip(("revision", "dirty"), told, strict=True)))
     monkeypatch.setattr("suite.record.git.without_revision", lambda: "why")
     for submitter in ("someone", "unknown"):
-        assert main([*RUN, f"submitter={submitter}", "dry_run=true"]) == 0
-        found = re.findall(
-            "package.9: expected the suite as a git revision has it, found (none: why|changes)", capsys.readouterr().out
-        )
+        expected = "package.9: expected the suite as a git revision has it, found (none: why|changes)"
+        found = re.findall(expected, planned(*RUN, f"submitter={submitter}"))
         assert found == ([said] if said and submitter == "someone" else [])
 
 
@@ -106,15 +110,14 @@ def test_the_plan_of_a_submitter_says_that_the_code_is_of_no_revision(here, caps
         ("scale=mini runs=5", False),
     ],
 )
-def test_the_plan_of_enough_runs_asks_for_a_submitter(capsys, words, said):
-    assert main(["task=speech", "framework=torch", "hw=cpu", *words.split(), "dry_run=true"]) == 0
-    assert ("package.7: expected submitter=NAME, found none" in capsys.readouterr().out) == said
+def test_the_plan_of_enough_runs_asks_for_a_submitter(planned, words, said):
+    shown = planned("task=speech framework=torch hw=cpu", words)
+    assert ("package.7: expected submitter=NAME, found none" in shown) == said
 
 
-def test_dry_run_plans_for_a_machine_that_is_elsewhere(here, capsys, monkeypatch):
+def test_dry_run_plans_for_a_machine_that_is_elsewhere(here, planned, monkeypatch):
     monkeypatch.setattr("suite.run.__main__.detect", fakes.machine)
-    assert main(["task=parity", "framework=numpy", "hw=v100", "scale=mini", "seed=5", "dry_run=true"]) == 0
-    shown = capsys.readouterr().out
+    shown = planned("task=parity framework=numpy hw=v100 scale=mini seed=5")
     for text in (
         "NumPy, fp16 on gpu",
         "3.06 USD per hour",
@@ -124,54 +127,50 @@ def test_dry_run_plans_for_a_machine_that_is_elsewhere(here, capsys, monkeypatch
     ):
         assert text in shown
     assert "It could not be run here: hw=v100 asks for 1 accelerator" in shown
-    assert main(["task=parity", "framework=numpy", "hw=v100", "scale=mini", "hw.precision=null", "dry_run=true"]) == 0
-    assert "bf16 where its accelerators have it, else fp16" in capsys.readouterr().out
+    shown = planned("task=parity framework=numpy hw=v100 scale=mini hw.precision=null")
+    assert "bf16 where its accelerators have it, else fp16" in shown
 
 
-def test_the_plan_of_several_nodes_says_what_is_of_each(here, capsys, monkeypatch):
+def test_the_plan_of_several_nodes_says_what_is_of_each(here, planned, monkeypatch):
     monkeypatch.setattr("suite.run.__main__.detect", fakes.machine)
-    assert main(["task=parity", "framework=numpy", "hw=v100", "hw.nodes=4", "scale=mini", "dry_run=true"]) == 0
-    shown = capsys.readouterr().out
+    shown = planned("task=parity framework=numpy hw=v100 hw.nodes=4 scale=mini")
     for text in ("v100: 4 nodes of 1 x NVIDIA", "3.06 USD per hour and node:", "at most 300 W of each node"):
         assert text in shown
 
 
 @pytest.mark.parametrize(("size", "each"), [(16, "2"), (20, "2.5")])
-def test_the_plan_of_several_workers_tells_their_share_of_a_step(capsys, size, each):
+def test_the_plan_of_several_workers_tells_their_share_of_a_step(planned, size, each):
     words = ("task=recommendation", "scale=mini", "hw=v100x8", f"hyperparameters.global_batch_size={size}")
-    assert main([*words, "dry_run=true"]) == 0
-    assert f" of {size} samples, {each} for each of 8 workers" in capsys.readouterr().out
+    assert f" of {size} samples, {each} for each of 8 workers" in planned(*words)
 
 
-def test_the_plan_of_several_nodes_asks_for_the_network_between_them(capsys):
-    assert main(["task=recommendation", "scale=mini", "hw=v100x8", "hw.nodes=2", "dry_run=true"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+def test_the_plan_of_several_nodes_asks_for_the_network_between_them(planned):
+    shown = " ".join(planned("task=recommendation scale=mini hw=v100x8 hw.nodes=2").split())
     assert "time not known without a probe: hw=v100x8 hw.nodes=2: the link of conf/hw/ is that within a node" in shown
 
 
-def test_dry_run_names_what_is_not_installed(here, capsys):
-    assert main(["task=parity", "framework=ghost", "hw=cpu", "dry_run=true"]) == 0
-    shown = capsys.readouterr().out
+def test_dry_run_names_what_is_not_installed(here, planned):
+    shown = planned("task=parity framework=ghost hw=cpu")
     assert "not be run here: parity in A framework that nobody has installed needs no_such_framework: " in shown
     assert "pip install -c constraints.txt -e '.[ghost]'" in shown
 
 
-def test_dry_run_names_a_compiler_that_a_gpu_wants_and_is_not_there(here, capsys, monkeypatch):
+def test_dry_run_names_a_compiler_that_a_gpu_wants_and_is_not_there(here, planned, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     monkeypatch.setattr("suite.run.__main__.detect", lambda: fakes.machine("NVIDIA H200"))
     why = "PyTorch compiles for accelerators with a C compiler, and CC=no-such-compiler is none: apt-get install gcc"
     for hw, wants in (("h200", True), ("cpu", False)):
-        assert main(["task=recommendation", "scale=mini", "framework=torch", f"hw={hw}", "dry_run=true"]) == 0
-        assert (f"It could not be run here: {why}" in capsys.readouterr().out) == wants
+        shown = planned(f"task=recommendation scale=mini framework=torch hw={hw}")
+        assert (f"It could not be run here: {why}" in shown) == wants
 
 
-def test_the_plan_says_that_a_driver_is_there_and_no_accelerator_was_found(here, capsys, monkeypatch):
+def test_the_plan_says_that_a_driver_is_there_and_no_accelerator_was_found(here, planned, monkeypatch):
     fakes.install(monkeypatch)
     monkeypatch.setattr(pynvml, "nvmlInit", fakes.failing(pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
     monkeypatch.setattr(nvidia, "DRIVER", (here,))
     for hw, said in (("auto", True), ("cpu", False)):
-        assert main(["task=parity", "framework=numpy", f"hw={hw}", "dry_run=true"]) == 0
-        assert ("none, for NVML does not answer (Driver Not Loaded)" in capsys.readouterr().out) == said
+        shown = planned(f"task=parity framework=numpy hw={hw}")
+        assert ("none, for NVML does not answer (Driver Not Loaded)" in shown) == said
 
 
 @pytest.mark.parametrize(
@@ -186,18 +185,16 @@ def test_the_plan_says_that_a_driver_is_there_and_no_accelerator_was_found(here,
         ("example", "0", False),
     ],
 )
-def test_tf32_is_refused_where_it_would_be_fp32(here, capsys, monkeypatch, architecture, allowed, refused):
+def test_tf32_is_refused_where_it_would_be_fp32(here, planned, monkeypatch, architecture, allowed, refused):
     monkeypatch.setenv("HIPBLASLT_ALLOW_TF32", allowed)
     found = replace(fakes.machine(), accelerators=(Accelerator("A", 80.0, architecture, True),))
     monkeypatch.setattr("suite.run.__main__.detect", lambda: found)
-    assert main(["task=translation", "hw=auto", "scale=mini", "precision=tf32", "dry_run=true"]) == 0
     said = f"It could not be run here: precision=tf32: A ({architecture}) multiplies fp32 as it is; tf32 takes sm_80"
-    assert (said in capsys.readouterr().out) == refused
+    assert (said in planned("task=translation hw=auto scale=mini precision=tf32")) == refused
 
 
-def test_dry_run_plans_for_more_accelerators_than_the_reference_trains_on(here, capsys):
-    assert main(["task=parity", "framework=numpy", "hw=toaster", "dry_run=true"]) == 0
-    shown = capsys.readouterr().out
+def test_dry_run_plans_for_more_accelerators_than_the_reference_trains_on(here, planned):
+    shown = planned("task=parity framework=numpy hw=toaster")
     assert "parity/mini" in shown
     assert "No machine could run it yet: hw=toaster trains with 2 workers; parity in NumPy with 1" in shown
     assert "choose fewer accelerators with CUDA_VISIBLE_DEVICES=0 and hw=auto" in shown
@@ -217,15 +214,13 @@ def test_dry_run_plans_for_more_accelerators_than_the_reference_trains_on(here, 
     ],
 )
 @pytest.mark.parametrize("framework", ["torch", "tensorflow"])
-def test_dry_run_refuses_more_workers_than_a_step_has_parts(capsys, framework, words, said):
-    assert main([*words.split(), f"framework={framework}", "hw=h100x8", "dry_run=true"]) == 0
-    shown = capsys.readouterr().out
+def test_dry_run_refuses_more_workers_than_a_step_has_parts(planned, framework, words, said):
+    shown = planned(words, f"framework={framework}", "hw=h100x8")
     assert f"No machine could run it yet: {said}" in shown if said else "No machine" not in shown
 
 
-def test_dry_run_plans_for_a_format_that_the_reference_does_not_train_in(here, capsys):
-    assert main(["task=translation", "hw=h100", "precision=mxfp8", "dry_run=true"]) == 0
-    shown = capsys.readouterr().out
+def test_dry_run_plans_for_a_format_that_the_reference_does_not_train_in(here, planned):
+    shown = planned("task=translation hw=h100 precision=mxfp8")
     assert "No machine could run it yet: precision=mxfp8: the reference in torch trains in fp32, tf32, bf16" in shown
 
 
