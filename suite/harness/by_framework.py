@@ -8,7 +8,7 @@ from types import ModuleType
 
 from suite import config
 from suite.errors import UserError
-from suite.harness import lean, quiet
+from suite.harness import lean
 from suite.store import packages
 
 
@@ -24,6 +24,5 @@ def load(package: str, framework: str, what: str) -> ModuleType:
     found = config.framework(framework)
     if find_spec(found.module) is None:
         raise UserError(f"{found.module} is not installed: {packages.install(None, found)}")
-    quiet.without_accelerator()
     lean.load(found)
     return importlib.import_module(f"{package}.{framework}")

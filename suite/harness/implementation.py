@@ -13,7 +13,7 @@ import numpy as np
 from suite import config
 from suite.config.models import Framework, Precision
 from suite.errors import BrokenContract, UserError, one_of
-from suite.harness import lean, quiet
+from suite.harness import lean
 from suite.harness.by_framework import having
 from suite.measure.cpus import usable_cpus
 from suite.store import packages
@@ -171,7 +171,6 @@ def load_implementation(task: str, framework: Framework) -> ImplementationModule
     """
     name = _module(task, framework)
     packages.require(task, framework)
-    quiet.without_accelerator()
     try:
         lean.load(framework)
     except ImportError as error:

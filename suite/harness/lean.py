@@ -1,4 +1,4 @@
-"""Imports a framework without packages that its import would load if installed, and that no reference uses."""
+"""Imports a framework as its code needs it, without packages that would only be taken along, and quietly."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 
 from suite.config.models import Framework
+from suite.harness import quiet
 
 
 def load(framework: Framework) -> None:
@@ -14,6 +15,7 @@ def load(framework: Framework) -> None:
 
     Raises ImportError.
     """
+    quiet.without_accelerator()
     os.environ |= framework.variables
     hidden = [name for name in framework.without if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: importing it fails
