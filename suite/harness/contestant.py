@@ -15,7 +15,7 @@ from suite.config.contestant import Contestant
 from suite.config.folder import ROOT
 from suite.config.models import Framework
 from suite.errors import BrokenContract, UserError, shown
-from suite.harness import loading, quiet
+from suite.harness import lean, loading
 from suite.harness.declared import Declared, declared
 from suite.harness.implementation import ImplementationModule, held_to_contract
 from suite.harness.imported import framework_of, imports, refuse_strays
@@ -52,7 +52,7 @@ class OwnImplementation:
         BrokenContract if the module lacks a required part.
         """
         packages.require(task)
-        quiet.without_accelerator()
+        lean.prepare(self.framework)
         try:
             module: Any = loading.load(self.told.name, self.folder, self.files, self.told.entry)
         except (Exception, SystemExit) as error:  # the author's code may raise anything

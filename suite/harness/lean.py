@@ -15,8 +15,7 @@ def load(framework: Framework) -> None:
 
     Raises ImportError.
     """
-    quiet.without_accelerator()
-    os.environ |= framework.variables
+    prepare(framework)
     hidden = [name for name in framework.without if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: importing it fails
     try:
@@ -24,3 +23,9 @@ def load(framework: Framework) -> None:
     finally:
         for name in hidden:
             del sys.modules[name]
+
+
+def prepare(framework: Framework) -> None:
+    """Set the environment variables for code that is about to import the framework."""
+    quiet.without_accelerator()
+    os.environ |= framework.variables

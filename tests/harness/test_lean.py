@@ -6,6 +6,7 @@ import pytest
 
 from suite import config
 from suite.errors import UserError
+from suite.harness import contestant
 from suite.harness.implementation import load_implementation
 from tests.command import ENVIRONMENT, run
 
@@ -34,6 +35,16 @@ def test_implementations_in_tensorflow_take_nothing_along_and_no_settings_of_oth
     done = run(tmp_path, "program")
     told = "tensorflow float32 channels_last\n[]\npandas sklearn [1]\n"
     assert (done.returncode, done.stdout) == (0, told), done.stderr
+
+
+def test_code_of_one_s_own_is_given_its_framework_s_settings_too(tmp_path, monkeypatch):
+    """As `suite.new` copies it from a reference, which the settings of other programs would break."""
+    (tmp_path / "ours.py").write_text(
+        "import os\n\nACCELERATORS = 1\nBACKEND = os.environ['KERAS_BACKEND']\n\n\n"
+        "def build(hyperparameters, data, seed, device):\n    import tensorflow\n"
+    )
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    assert contestant.read(tmp_path / "ours.py").load("recommendation").BACKEND == "tensorflow"
 
 
 def test_what_is_loaded_already_stays_and_what_is_not_can_be(tmp_path, monkeypatch):
