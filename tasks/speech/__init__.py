@@ -21,7 +21,7 @@ import numpy as np
 
 from suite.errors import BadPrediction
 from tasks.speech import an4, digits
-from tasks.speech.recording import log_mel
+from tasks.speech.recording import joined, log_mel
 
 METRICS = {"wer": (0.0, math.inf)}  # insertions can make it more than 1
 LONGEST = 1000  # characters of a prediction; the longest transcript has under 100
@@ -36,14 +36,11 @@ def prepare(scale: str, files: Path) -> dict[str, np.ndarray]:
     words = [recording.text.split() for recording in train]
     units = sorted({word for line in words for word in line})
     label = {unit: number for number, unit in enumerate(units, 1)}
-    train_features, test_features = log_mel(train), log_mel(test)
     return {
-        "train_features": np.concatenate(train_features),
-        "train_frames": np.array([len(f) for f in train_features], np.int32),
+        **joined("train", log_mel(train)),
         "train_labels": np.array([label[word] for line in words for word in line], np.uint8),
         "train_lengths": np.array([len(line) for line in words], np.int32),
-        "test_features": np.concatenate(test_features),
-        "test_frames": np.array([len(f) for f in test_features], np.int32),
+        **joined("test", log_mel(test)),
         "units": lines_array(units),
         "answer_texts": lines_array([recording.text for recording in test]),
     }

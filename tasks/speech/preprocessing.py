@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import numpy as np
 from scipy.signal import resample_poly
 
 from tasks.speech import an4, digits
-from tasks.speech.recording import Recording, log_mel
+from tasks.speech.recording import Recording, joined, log_mel
 
 TELEPHONE_HZ = 8000
 LOUDER = 2  # times
@@ -25,7 +25,7 @@ def alterations(
         return digits.recordings()[1] if scale == "mini" else an4.recordings(files / "an4", "test")
 
     def of(alter: Callable[[Recording], Recording]) -> dict[str, np.ndarray]:
-        return _arrays(log_mel([alter(each) for each in recordings()]))
+        return joined("test", log_mel([alter(each) for each in recordings()]))
 
     def levels(alter: Callable[[np.ndarray], np.ndarray]) -> dict[str, np.ndarray]:
         return {"test_features": np.rint(alter(data["test_features"].astype(float))).clip(0, 255).astype(np.uint8)}
@@ -39,13 +39,6 @@ def alterations(
         "logarithm of base 10": partial(levels, lambda features: features / np.log(10)),
         "amplitudes in place of energies": partial(levels, lambda features: features / 2),
         "each recording's mean taken away": lambda: _centred(data),
-    }
-
-
-def _arrays(features: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    return {
-        "test_features": np.concatenate(features),
-        "test_frames": np.array([len(each) for each in features], np.int32),
     }
 
 

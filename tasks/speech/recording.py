@@ -30,6 +30,14 @@ def log_mel(recordings: Sequence[Recording]) -> list[np.ndarray]:
     return [np.rint(np.log(np.maximum(e / FLOOR, 1)) / STEP).clip(0, 255).astype(np.uint8) for e in energies]
 
 
+def joined(split: str, features: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """The features of a split's recordings one after another, and how many frames each has."""
+    return {
+        f"{split}_features": np.concatenate(features),
+        f"{split}_frames": np.array([len(each) for each in features], np.int32),
+    }
+
+
 def mel_energies(signal: np.ndarray, rate: int) -> np.ndarray:
     """Energies float64 [frames, MELS] of a signal float64 [N] at `rate` in Hz, in windows of `WINDOW_S` every `HOP_S`.
 
