@@ -9,7 +9,7 @@ from suite import config
 from suite.audit.replaying import Means
 from suite.audit.subject import Run
 from suite.errors import shown
-from suite.harness import quiet
+from suite.harness import lean
 from suite.measure.machine import Machine
 from suite.record.environment import environment
 from suite.record.parsing import same
@@ -34,7 +34,7 @@ def unlike(run: Run, means: Means, machine: Machine, software: Mapping[str, str]
     if isinstance(theirs := told("environment", "variables"), dict):
         ours = environment()
         pairs["threads"] = (told("environment", "threads"), ours["threads"])
-        names = sorted({*theirs, *ours["variables"]}.difference(quiet.variables()))
+        names = sorted({*theirs, *ours["variables"]}.difference(lean.quiet_variables()))
         pairs |= {name: (theirs.get(name), ours["variables"].get(name)) for name in names}
     return tuple(
         shown(f"{name} {claimed}, here {found}") for name, (claimed, found) in pairs.items() if not same(claimed, found)

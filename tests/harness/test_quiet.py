@@ -7,7 +7,7 @@ import pytest
 
 from suite import config
 from suite.bricks import frameworks
-from suite.harness import contestant, quiet
+from suite.harness import contestant, lean
 from suite.harness.implementation import load_implementation, source
 from suite.probe import instruments
 
@@ -31,7 +31,7 @@ def devices(tmp_path, monkeypatch):
     for name in SAID:
         monkeypatch.setenv(name, "")  # so that it is put back afterwards
         monkeypatch.delenv(name)
-    monkeypatch.setattr(quiet, "DEVICES", tmp_path)
+    monkeypatch.setattr(lean, "DEVICES", tmp_path)
     return tmp_path
 
 
@@ -45,7 +45,7 @@ def test_without_an_accelerator_frameworks_are_quiet(devices, load):
     assert set_now() == SAID
 
 
-@pytest.mark.parametrize("node", quiet.NODES)
+@pytest.mark.parametrize("node", lean.NODES)
 def test_with_one_all_is_shown(devices, node):
     (devices / node).touch()
     LOADERS["reference"](devices)
