@@ -133,7 +133,15 @@ class Group:
             episode.begin(seed, actions[actions >= 0].tolist())
 
 
-_PROGRAM = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import serve; serve()"
+# signals are for the harness, which still asks for the state: Ctrl-C and SLURM send them to all processes
+_PROGRAM = f"""\
+import signal, sys
+for number in signal.SIGINT, signal.SIGTERM:
+    signal.signal(number, signal.SIG_IGN)
+sys.path[:] = sys.argv[1:]
+from {__name__} import serve
+serve()
+"""
 
 
 def serve() -> None:
@@ -172,8 +180,7 @@ class Environments:
         # -O: Gymnasium asserts at each step that the action is valid, a tenth of the time of LunarLander's
         command = [sys.executable, "-O", "-c", _PROGRAM, *sys.path]
         self.processes = [
-            # in a process group of its own: Ctrl-C is for the harness, which still asks for the state
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             for _ in range(min(len(self.groups), cpus))
         ]
         weakref.finalize(self, _end, self.processes)

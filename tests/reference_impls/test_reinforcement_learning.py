@@ -1,6 +1,7 @@
 """What is peculiar to reinforcement learning: initial weights, seeds, actions, advantages, processes, evaluation."""
 
 import os
+import signal
 from dataclasses import astuple, replace
 
 import numpy as np
@@ -122,6 +123,14 @@ def test_a_process_has_any_number_of_groups():
     assert len(environments.processes) == 1
     policy = [np.zeros((4096, 8), np.float32), np.zeros(4096, np.float32), *constant([0.25] * 4, 4096)]
     assert environments.rollout(policy, 0, 128).actions.shape == (128, 64)
+
+
+def test_a_signal_to_all_processes_leaves_the_environments_to_the_harness():
+    environments = Environments("CartPole-v1", 16, 7, 2)
+    for process in environments.processes:
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+    assert environments.state_dict()["episodes_ended"].tolist() == [0] * 16
 
 
 def test_no_process_outlives_the_environments():
