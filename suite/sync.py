@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from suite.errors import OneLineParser, UserError, command
+from suite.harness.interrupt import SIGNALS
 from suite.probe import record
 from suite.probe.tracking import track
 from suite.record import evidence
@@ -85,7 +86,8 @@ def follow(folder: Path) -> None:
         raise UserError(f"{folder} holds no {evidence.LOG}: --follow takes the folder of one run.")
     parent = int(os.environ.get(FOLLOWED, os.getppid()))
     if FOLLOWED in os.environ:  # SLURM tells all processes of a step to end; this one must still write the run's end
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
     os.nice(19)
     mirror = Mirror(folder)
     try:

@@ -33,6 +33,7 @@ def test_following_keeps_up_and_ends_with_the_run(tmp_path: Path, uri: str, monk
     until(lambda: len(content(uri)[0]["points"].get("accuracy", [])) == 2)
     assert follower.poll() is None
     follower.send_signal(signal.SIGTERM)  # as SLURM ends a job; the run ends and seals
+    follower.send_signal(signal.SIGINT)  # as scancel --signal=INT does
     run.end("interrupt").seal()
     assert follower.wait(FOREVER_S) == 0
     (found,) = content(uri)
