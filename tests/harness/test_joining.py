@@ -118,3 +118,9 @@ def test_the_first_of_slurms_nodes_leads_also_where_no_command_of_slurm_is_insta
     step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1", "SLURM_STEP_NODELIST": nodes, "SLURM_JOB_ID": "1"}
     step |= {"SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "2"}
     assert find(step).host == first
+
+
+def test_a_distribution_that_may_put_the_leader_on_any_node_is_one_line():
+    step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0", "SLURM_DISTRIBUTION": "arbitrary"}
+    with pytest.raises(UserError, match="srun --distribution=arbitrary, or SLURM_HOSTFILE, may start rank 0"):
+        find(step)

@@ -94,7 +94,15 @@ def _torchrun(environ: Mapping[str, str]) -> Place:
 
 
 def _slurm(environ: Mapping[str, str]) -> Place:
-    """https://slurm.schedmd.com/srun.html, "OUTPUT ENVIRONMENT VARIABLES"."""
+    """https://slurm.schedmd.com/srun.html, "OUTPUT ENVIRONMENT VARIABLES".
+
+    Raises UserError where the first node need not be rank 0's.
+    """
+    if environ.get("SLURM_DISTRIBUTION") == "arbitrary":
+        raise UserError(
+            "srun --distribution=arbitrary, or SLURM_HOSTFILE, may start rank 0 on another node than the first, where "
+            "the leader belongs: leave it out"
+        )
     first = _first_node(environ["SLURM_STEP_NODELIST"])
     job, step, node = int(environ["SLURM_JOB_ID"]), int(environ["SLURM_STEP_ID"]), int(environ["SLURM_NODEID"])
     return Place(
