@@ -268,3 +268,21 @@ def test_a_job_that_goes_on_with_a_run_is_on_the_system_of_that_run(login):
     script = (login / "script").read_text()
     assert "#SBATCH --ntasks-per-node=8\n" in script
     assert script.splitlines()[-1].endswith("suite.run resume=cut")
+
+
+def test_a_job_submitted_from_another_has_none_of_its_settings(login, monkeypatch):
+    sbatch = (login / "sbatch").read_text()
+    (login / "sbatch").write_text(f"{sbatch}\nenv > environment\n")
+    given = {"SLURM_CONF": "slurm.conf", "SLURM_CPU_BIND": "none", "SBATCH_ACCOUNT": "ours"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+
+    def passed():
+        launched()
+        told = dict(line.split("=", 1) for line in (login / "environment").read_text().splitlines() if "=" in line)
+        return {name: value for name, value in told.items() if name.startswith(("SLURM_", "SBATCH_"))}
+
+    assert passed() == given
+    monkeypatch.setenv("SLURM_JOB_ID", "6")
+    del given["SLURM_CPU_BIND"]
+    assert passed() == given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 import subprocess
 import sys
@@ -112,6 +113,9 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
         additional_parameters={"signal": f"TERM@{_SEAL_S}"},
     )
     _FOLDER.mkdir(parents=True, exist_ok=True)
+    if "SLURM_JOB_ID" in os.environ:  # sbatch would hand this job's variables to the new one, whose srun obeys them
+        for name in [each for each in os.environ if each.startswith("SLURM_") and each != "SLURM_CONF"]:
+            del os.environ[name]
     try:  # as a command: submitit's own wrapper would handle the signals, and pickle the result
         job = executor._submit_command(shlex.join([sys.executable, "-u", "-m", "suite.run", *words]))
     except FailedJobError as error:
