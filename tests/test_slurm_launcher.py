@@ -1,6 +1,8 @@
 """What a login node makes of SLURM's answers, of which programs of the test give some."""
 
 import re
+import subprocess
+import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -286,3 +288,13 @@ def test_a_job_submitted_from_another_has_none_of_its_settings(login, monkeypatc
     monkeypatch.setenv("SLURM_JOB_ID", "6")
     del given["SLURM_CPU_BIND"]
     assert passed() == given
+
+
+def test_a_job_imports_nothing_from_the_current_folder_that_the_command_would_not(login, monkeypatch):
+    (login / "rich.py").write_text("raise SystemExit('a stranger')")
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])  # '' is the current folder
+    slurm.launch(["--help"], config.system("v100x8"), {})
+    (login / "srun").write_text('#!/bin/sh\nshift 3\nexec "$@"\n')
+    done = subprocess.run(["sh", "script"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("python -m suite.run ")

@@ -116,8 +116,11 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
     if "SLURM_JOB_ID" in os.environ:  # sbatch would hand this job's variables to the new one, whose srun obeys them
         for name in [each for each in os.environ if each.startswith("SLURM_") and each != "SLURM_CONF"]:
             del os.environ[name]
+    paths = f"PYTHONPATH={os.pathsep.join(sys.path)}"  # modules come from where they do here, as in `started`
     try:  # as a command: submitit's own wrapper would handle the signals, and pickle the result
-        job = executor._submit_command(shlex.join([sys.executable, "-u", "-m", "suite.run", *words]))
+        job = executor._submit_command(
+            shlex.join(["env", paths, sys.executable, "-P", "-u", "-m", "suite.run", *words])
+        )
     except FailedJobError as error:
         said = [line for line in str(error).splitlines() if "error:" in line] or [str(error)]
         raise UserError(f"SLURM does not take the job: {said[-1].strip()}") from error
