@@ -298,3 +298,14 @@ def test_a_job_imports_nothing_from_the_current_folder_that_the_command_would_no
     done = subprocess.run(["sh", "script"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("python -m suite.run ")
+
+
+@pytest.mark.parametrize("name", ["50%j x", "100%%", r"a\b"])
+def test_a_folder_whose_name_is_a_pattern_of_slurm_s_is_refused(login, monkeypatch, name):
+    (login / name).mkdir()
+    monkeypatch.chdir(login / name)
+    with pytest.raises(
+        UserError, match=r"SLURM takes the % or \\ in .*, the folder of its logs, for a pattern: start in"
+    ):
+        launched()
+    assert not (login / name / "script").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.config.models import System
-from suite.errors import BY_SIGNAL, LOST, UserError, one_of, split_options, unknown
+from suite.errors import BY_SIGNAL, LOST, UserError, one_of, shown_path, split_options, unknown
 from suite.record.summary import format_count
 
 LAUNCHER = "hydra/launcher="
@@ -95,8 +96,12 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
         from submitit.core.utils import FailedJobError
     except ImportError as error:
         raise UserError(f"{LAUNCHER}slurm needs submitit: pip install -c constraints.txt -e '.[slurm]'") from error
+    folder = _FOLDER.resolve()
+    if re.search(r"%[\w%]|\\", str(folder)):
+        where = shown_path(str(folder))
+        raise UserError(f"SLURM takes the % or \\ in {where}, the folder of its logs, for a pattern: start in another")
     try:
-        executor = submitit.SlurmExecutor(_FOLDER.resolve())
+        executor = submitit.SlurmExecutor(folder)
     except RuntimeError as error:
         raise UserError(f"{LAUNCHER}slurm needs SLURM, which is not here ({error}): use a login node") from error
     given = {name: True if value == "true" else value for name, value in options.items()}  # exclusive has no value
