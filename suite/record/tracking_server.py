@@ -69,6 +69,8 @@ def connect() -> MlflowClient:
         from mlflow.store.db import utils
 
         utils.MAX_RETRY_COUNT = 3  # of MLflow's ten, which keep silent for 101 s about a database that cannot be opened
+        with locked("tables", PATIENCE_S):  # the first client makes them; two at once would break them for good
+            return MlflowClient(tracking_uri())
     return MlflowClient(tracking_uri())
 
 

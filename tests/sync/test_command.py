@@ -129,7 +129,8 @@ def _dying(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.mark.slow
-def test_two_at_the_same_time_do_not_make_two_runs(tmp_path: Path, uri: str) -> None:
+def test_some_at_the_same_time_make_no_table_and_no_run_twice(tmp_path: Path, uri: str) -> None:
+    (tmp_path / "mlflow.db").unlink()
     for index in (1, 2):
         ExampleRun(tmp_path / "out" / f"run_{index}", index, 2, "cafe").complete()
     processes = [start(tmp_path / "out") for _ in range(3)]
