@@ -52,8 +52,17 @@ def tracking_uri() -> str:
 
 
 def without_secrets(text: str) -> str:
-    """`text` without the user, the password and the query, which may hold both, of the addresses in it."""
-    return re.sub(r"(/\S*?\?)\S+", r"\1***", re.sub(r"(?<!/)//(?!/)\S*@", "//***@", text))
+    """`text` without the user, the password and the query, which may hold both, of the addresses in it.
+
+    Only in `tracking_uri()` may they hold a space.
+    """
+    uri = tracking_uri()
+    return _masked(text.replace(uri, _masked(uri, ".")), r"\S")
+
+
+def _masked(text: str, character: str) -> str:
+    without_user = re.sub(rf"(?<!/)//(?!/){character}*@", "//***@", text)
+    return re.sub(rf"(/{character}*?\?){character}+", r"\1***", without_user)
 
 
 def connect() -> MlflowClient:

@@ -24,6 +24,18 @@ def test_an_address_is_told_without_its_password(address: str) -> None:
     assert "secret" not in without_secrets(f"cannot reach {address}")
 
 
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("postgresql+psycopg2://me:my secret@host:1/db", "postgresql+psycopg2://***@host:1/db"),
+        ("postgresql:///db?host=/tmp&password=my secret", "postgresql:///db?***"),
+    ],
+)
+def test_a_password_with_a_space_is_not_told_either(monkeypatch: pytest.MonkeyPatch, address: str, told: str) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+    assert without_secrets(f"cannot reach {address}") == f"cannot reach {told}"
+
+
 def test_a_file_is_told_with_its_path() -> None:
     for file in ("sqlite:////home/me@example.org/mlflow.db", "sqlite:////me@example.org/mlflow.db"):
         assert without_secrets(f"in MLflow at {file}: 1 run") == f"in MLflow at {file}: 1 run"
