@@ -47,7 +47,7 @@ def train(run: Run, interrupted: Interrupted) -> None:
     _initial(run, checkpoints, implementation.state_dict())
     if saved:
         implementation.load_state_dict(saved[0])
-    if run.tracker:
+    if run.tracker and not log.has(keys.RUN_START):  # else its clock runs already
         run.tracker.wait_ready(tracking.WAIT_S)
     before = noise.before(session.machine, session.workers)
     followers = session.followers

@@ -10,6 +10,7 @@ import pytest
 from suite.config.logkeys import INIT_LIMITS_MIN
 from suite.measure.cpus import usable_cpus
 from suite.record.environment import STARTED
+from suite.record.tracking import Tracker
 from tests.command import ENVIRONMENT, eighth, start
 from tests.parity_runs import RUN, SLOW, cut_off, keys, lines, refused, rules_broken, wait_for
 from tests.rules.editor import Evidence
@@ -101,6 +102,18 @@ def test_resume_of_a_finished_run_changes_nothing(ended, tmp_path):
     done = eighth(tmp_path, "run", "resume=evidence")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "evidence/log.txt").read_bytes() == log
+
+
+def test_a_run_whose_clock_runs_does_not_wait_for_mlflow(cut, monkeypatch):
+    waited = []
+    for name in ("start", "finish"):
+        monkeypatch.setattr(Tracker, name, lambda *_: True)
+    monkeypatch.setattr(Tracker, "wait_ready", lambda tracker, timeout_s: waited.append(timeout_s))
+    for waits in (0, 1):
+        done = eighth(cut.parent, "run", "resume=cut")
+        assert done.returncode == 0, done.stderr
+        assert len(waited) == waits
+        shutil.rmtree(cut / "run_2")
 
 
 def test_the_same_command_goes_on_with_resume(cut):
