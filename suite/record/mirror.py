@@ -66,6 +66,7 @@ class Mirror:
 
     def update(self) -> None:
         """Send what MLflow does not have yet. If this raises BehindError, a part may have been sent."""
+        sealed = self.view.sealed  # asked before the log is read, which is then whole
         self._points += self.view.read()
         if self.view.run_id is None or self.view.started_ms is None:
             return
@@ -75,7 +76,7 @@ class Mirror:
                 if self._run is None:
                     self._open(self._client)
                 self._send(self._client)
-                if self.view.sealed:
+                if sealed:
                     self._finish(self._client)
         except BehindError:
             self._run = None

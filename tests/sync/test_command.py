@@ -154,6 +154,28 @@ def test_one_process_at_a_time_works_on_a_run(tmp_path: Path, uri: str) -> None:
     assert (first.sent, second.sent) == (10, 0)
 
 
+def test_a_run_that_is_sealed_during_an_update_ends_with_the_next(
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ExampleRun(tmp_path / "out").begin().block(0.5)
+    mirror, log_batch = Mirror(run.folder), MlflowClient.log_batch
+
+    def ending(*arguments: Any, **options: Any) -> None:
+        log_batch(*arguments, **options)
+        if not mirror.view.sealed:
+            run.block(0.9).end().seal()
+
+    monkeypatch.setattr(MlflowClient, "log_batch", ending)
+    mirror.update()
+    (meanwhile,) = content(uri)
+    mirror.update()
+    mirror.close()
+    (ended,) = content(uri)
+    assert (meanwhile["status"], meanwhile["artifacts"]) == ("RUNNING", [])
+    assert (ended["status"], len(ended["artifacts"])) == ("FINISHED", 6)
+    assert [point[2] for point in ended["points"]["time_to_quality_s"]] == [20.0]
+
+
 def test_a_spare_run_that_a_slow_server_made_is_removed(tmp_path: Path, uri: str) -> None:
     run = ExampleRun(tmp_path / "out").complete()
     assert sync.main([str(run.folder)]) == 0
