@@ -110,6 +110,8 @@ class Mirror:
             title += f", run {view.run_index}"
         run = only(client, self._experiment, RUN_TAG, view.run_id)
         run = run or client.create_run(self._experiment, view.started_ms, tags, title)
+        if self._parent and run.data.tags.get(PARENT_TAG) != self._parent:  # the one before was deleted
+            client.set_tag(run.info.run_id, PARENT_TAG, self._parent)
         if run.info.status != view.status == "RUNNING":
             client.update_run(run.info.run_id, view.status)
             run = client.get_run(run.info.run_id)

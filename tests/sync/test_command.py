@@ -271,6 +271,20 @@ def test_a_run_that_is_deleted_meanwhile_comes_in_again_whole(tmp_path: Path, ur
         assert set(points) <= set(found["points"][name])
 
 
+def test_a_result_that_was_deleted_comes_in_again_with_the_runs_that_are_there(tmp_path: Path, uri: str) -> None:
+    for index in (1, 2):
+        ExampleRun(tmp_path / "out" / f"run_{index}", index, 2, "cafe").complete()
+    assert sync.main([str(tmp_path / "out")]) == 0
+    *runs, gone = content(uri)
+    MlflowClient(uri).delete_run(gone["id"])
+    assert sync.main([str(tmp_path / "out")]) == 0
+    *again, parent = content(uri)
+    assert [run["id"] for run in again] == [run["id"] for run in runs]
+    assert {run["tags"]["mlflow.parentRunId"] for run in again} == {parent["id"]} != {gone["id"]}
+    for name in ("status", "times", "points"):
+        assert parent[name] == gone[name]
+
+
 @pytest.mark.parametrize("address", ["http://me:secret@127.0.0.1:{}", "http://127.0.0.1:{}?password=secret"])
 def test_a_server_that_refuses_is_one_line_without_the_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], address: str
