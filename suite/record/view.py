@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from suite.store.disk import read_safely
 
 MAX_PARAMS = 1000
 MAX_KEY = 250
+MAX_NAME = 100  # of the parts of a key
 MAX_TEXT = 500
 MAX_METRICS = 50
 MAX_CONFIG_BYTES = 1 << 18
@@ -219,8 +221,11 @@ class View:
 
 
 def plain_key(name: str) -> str:
-    """`name` as a key that every MLflow store accepts."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:100] or "_"
+    """`name` as a key that every MLflow store accepts; where it is too long, its end is a hash of all of it."""
+    key = re.sub(r"[^A-Za-z0-9_-]", "_", name) or "_"
+    if len(key) <= MAX_NAME:
+        return key
+    return f"{key[: MAX_NAME - 9]}_{sha256(name.encode(errors='replace')).hexdigest()[:8]}"
 
 
 def _resolved(path: Path) -> tuple[dict[str, Any], dict[str, str]]:

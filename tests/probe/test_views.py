@@ -14,6 +14,7 @@ from suite.plots import treemap
 from suite.probe import comparing, page, pictures, record, showing
 from suite.probe.__main__ import main
 from suite.probe.record import Cell, Conditions, Figure, Probe, Row
+from suite.probe.tracking import metrics
 
 HOSTILE = "<script>alert(1)</script>\"'&\x1b[31m"
 
@@ -146,6 +147,12 @@ def test_a_page_is_self_contained_and_everything_escaped():
     assert not re.search(r"(src|href)=", text)
     assert "60" in page.html(probe(cell(1)))
     assert "table.sortable" in text.partition("<script>")[2]
+
+
+def test_cells_that_differ_late_in_a_long_name_are_apart_in_mlflow():
+    found = metrics(probe(*(cell(batch, model="a-long-name" * 10, batch=batch) for batch in (1, 2))))
+    assert sorted(found.values()) == [0.0, 1.0, 1.0, 2.0, 2.0, 3.0]
+    assert all(len(key) <= 250 for key in found)
 
 
 def layers(**conditions) -> Cell:
