@@ -12,7 +12,7 @@ from suite.errors import UserError
 from suite.probe import page, record
 from suite.probe.record import Conditions, Probe
 from suite.record.tracking_server import METRICS_PER_REQUEST, PATIENCE_S, connect, experiment, locked, only, reached
-from suite.record.view import MAX_TEXT, plain_key
+from suite.record.view import MAX_KEY, MAX_TEXT, plain_key
 
 EXPERIMENT = "probe"
 ID_TAG = "suite.probe_id"
@@ -53,7 +53,7 @@ def track(folder: Path) -> None:
 
 def title(probe: Probe) -> str:
     """The name of the run: the level, and what was measured."""
-    return f"{probe.level} of {', '.join(dict.fromkeys(cell.conditions.name for cell in probe.cells))}"[:MAX_TEXT]
+    return f"{probe.level} of {', '.join(dict.fromkeys(cell.conditions.name for cell in probe.cells))}"[:MAX_KEY]
 
 
 def tags(probe: Probe) -> dict[str, str]:

@@ -25,7 +25,7 @@ from suite.record.tracking_server import (
     only,
     reached,
 )
-from suite.record.view import Point, View
+from suite.record.view import MAX_KEY, Point, View
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -92,7 +92,7 @@ class Mirror:
         assert view.run_id is not None
         assert view.started_ms is not None
         self._lock = self._lock or locked(view.run_id, self._patience_s)
-        self._experiment = experiment(client, view.tags.get("benchmark", "unknown"))
+        self._experiment = experiment(client, view.tags.get("benchmark", "")[:MAX_KEY] or "unknown")
         tags = {**view.tags, RUN_TAG: view.run_id}
         title = " ".join(view.tags.get(name, "") for name in ("benchmark", "framework", "system"))
         if view.runs > 1 and view.result_id:
@@ -101,7 +101,7 @@ class Mirror:
                     self._experiment,
                     view.started_ms,
                     {k: v for k, v in view.tags.items() if k not in OF_A_RUN} | {RESULT_TAG: view.result_id},
-                    f"{title}, {view.runs} runs",
+                    f"{title}, {view.runs} runs"[:MAX_KEY],
                 )
             self._parent = parent.info.run_id
             if "runs" not in parent.data.params:
@@ -109,7 +109,7 @@ class Mirror:
             tags[PARENT_TAG] = self._parent
             title += f", run {view.run_index}"
         run = only(client, self._experiment, RUN_TAG, view.run_id)
-        run = run or client.create_run(self._experiment, view.started_ms, tags, title)
+        run = run or client.create_run(self._experiment, view.started_ms, tags, title[:MAX_KEY])
         if self._parent and run.data.tags.get(PARENT_TAG) != self._parent:  # the one before was deleted
             client.set_tag(run.info.run_id, PARENT_TAG, self._parent)
         if run.info.status != view.status == "RUNNING":

@@ -26,7 +26,7 @@ from suite.record.parsing import number, yaml_mapping
 from suite.store.disk import read_safely
 
 MAX_PARAMS = 1000
-MAX_KEY = 250
+MAX_KEY = 250  # also of the name of a run or an experiment
 MAX_NAME = 100  # of the parts of a key
 MAX_TEXT = 500
 MAX_METRICS = 50
@@ -35,6 +35,7 @@ POWER_POINTS = 500  # of each system metric
 LOADS = ("utilisation", "steal", "others")  # columns of power.csv, fractions
 _INT64 = 2**63 - 1
 _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
+_NO_TEXT = re.compile(r"[\0\ud800-\udfff]")  # which PostgreSQL and UTF-8 refuse
 _ENDED = {"target": "FINISHED", "interrupt": "KILLED"}
 
 
@@ -213,7 +214,7 @@ class View:
         if isinstance(value, bool):
             self.tags[name] = str(value).lower()
         elif isinstance(value, str) or (isinstance(value, int) and abs(value) <= _INT64):
-            self.tags[name] = str(value)[:MAX_TEXT]
+            self.tags[name] = _text(value)
 
     def _seconds(self, time_ms: int) -> int:
         assert self.started_ms is not None
@@ -228,6 +229,10 @@ def plain_key(name: str) -> str:
     return f"{key[: MAX_NAME - 9]}_{sha256(name.encode(errors='replace')).hexdigest()[:8]}"
 
 
+def _text(value: Any) -> str:
+    return _NO_TEXT.sub("", str(value))[:MAX_TEXT]
+
+
 def _resolved(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """The mapping in a YAML file, and its leaves as text; both empty where no mapping can be read."""
     try:
@@ -235,7 +240,7 @@ def _resolved(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     except (OSError, ValueError):
         return {}, {}
     leaves = islice(_leaves(config), MAX_PARAMS)
-    return config, {key[:MAX_KEY]: str(value)[:MAX_TEXT] for key, value in leaves if value is not None}
+    return config, {key[:MAX_KEY]: _text(value) for key, value in leaves if key and value is not None}
 
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

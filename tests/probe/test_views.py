@@ -14,7 +14,7 @@ from suite.plots import treemap
 from suite.probe import comparing, page, pictures, record, showing
 from suite.probe.__main__ import main
 from suite.probe.record import Cell, Conditions, Figure, Probe, Row
-from suite.probe.tracking import metrics
+from suite.probe.tracking import metrics, title
 
 HOSTILE = "<script>alert(1)</script>\"'&\x1b[31m"
 
@@ -153,6 +153,12 @@ def test_cells_that_differ_late_in_a_long_name_are_apart_in_mlflow():
     found = metrics(probe(*(cell(batch, model="a-long-name" * 10, batch=batch) for batch in (1, 2))))
     assert sorted(found.values()) == [0.0, 1.0, 1.0, 2.0, 2.0, 3.0]
     assert all(len(key) <= 250 for key in found)
+
+
+def test_a_probe_of_many_models_has_a_name_that_every_store_takes():
+    many = probe(*(cell(1, model=f"model-{number}") for number in range(99)))
+    assert title(many).startswith("throughput of model-0, model-1, ")
+    assert len(title(many)) == 250
 
 
 def layers(**conditions) -> Cell:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,7 @@ def test_a_strangers_evidence_gives_only_what_every_store_takes(
             assert abs(point.step) < 2**63
             assert set(point.key) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-/")
         assert all(isinstance(text, str) and len(text) <= 500 for text in view.tags.values())
+        assert not re.search(r"[\0\ud800-\udfff]", "".join((*view.tags.values(), *view.params.values())))
 
 
 @pytest.mark.parametrize(
@@ -101,6 +103,13 @@ def test_a_hostile_configuration_stays_small(tmp_path: Path, config: bytes) -> N
     assert view.run_id == "a"
     assert len(view.params) <= 1000
     assert all(len(text) <= 500 for text in view.params.values())
+
+
+def test_what_a_store_refuses_is_left_out(tmp_path: Path) -> None:
+    log = log_of(line(keys.SUBMISSION_BENCHMARK, "a\0b\ud800"), line(logkeys.CONFIG))
+    view, _ = shown(tmp_path, log, b'a: "x\\0y\\ud800z"\n')
+    assert (view.tags["benchmark"], view.params) == ("ab", {"a": "xyz"})
+    assert shown(tmp_path, log, b"{}")[0].params == {}
 
 
 def test_a_line_counts_when_it_is_complete_and_only_once(tmp_path: Path) -> None:

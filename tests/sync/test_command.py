@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
+from mlperf_logging.mllog import constants as keys
 
 from suite import sync
 from suite.errors import UserError
@@ -208,6 +209,15 @@ def test_the_experiment_is_the_benchmark_or_the_one_that_is_named(
         experiment = client.get_experiment_by_name(name)
         assert experiment is not None
         assert len(client.search_runs([experiment.experiment_id])) == 1
+
+
+@pytest.mark.parametrize(("benchmark", "named"), [("b" * 490, "b" * 250), ("", "unknown")])
+def test_names_are_such_as_every_store_takes(tmp_path: Path, uri: str, benchmark: str, named: str) -> None:
+    run = ExampleRun(tmp_path / "out")
+    run.begin().log.event(keys.SUBMISSION_BENCHMARK, benchmark)
+    assert sync.main([str(run.folder)]) == 0
+    assert MlflowClient(uri).get_experiment_by_name(named)
+    assert len(content(uri)[0]["name"]) <= 250
 
 
 def test_a_run_without_run_start_is_nothing_yet(tmp_path: Path, uri: str) -> None:
