@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import signal
 import sys
@@ -77,7 +78,7 @@ def evidence_folders(folder: Path) -> list[Path]:
 
 
 def follow(folder: Path) -> None:
-    """Keep MLflow up to date with a run until its evidence is sealed or the process that asked for this is gone.
+    """Keep MLflow up to date with a run until its evidence is sealed, or whoever asked for this gives it up or is gone.
 
     Says on standard output whether MLflow answered. Raises UserError for a folder of no run, or of several, and
     BehindError when the last attempt fails.
@@ -85,9 +86,11 @@ def follow(folder: Path) -> None:
     if not (folder / evidence.LOG).is_file():
         raise UserError(f"{folder} holds no {evidence.LOG}: --follow takes the folder of one run.")
     parent = int(os.environ.get(FOLLOWED, os.getppid()))
+    pipes = []
     if FOLLOWED in os.environ:  # SLURM tells all processes of a step to end; this one must still write the run's end
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
+        pipes = [sys.stdin]
     os.nice(19)
     mirror = Mirror(folder)
     try:
@@ -97,7 +100,8 @@ def follow(folder: Path) -> None:
         print(f"{error}: trying on", flush=True)
     wait_s, next_s = _UPDATE_S, 0.0
     while True:
-        last = mirror.view.sealed or os.getppid() != parent
+        given_up, _, _ = select.select(pipes, [], [], 0)
+        last = bool(given_up) or mirror.view.sealed or os.getppid() != parent
         if last or time.monotonic() >= next_s:
             try:
                 mirror.update()

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import yaml
 
+from suite.errors import UserError
 from suite.harness import contract, memory
 from suite.record import tracking
 from suite.record.evidence import OF_EACH_RUN
@@ -67,6 +68,19 @@ def test_mlflow_has_the_run_when_the_command_ends_and_is_said_to_be_behind_where
     done = eighth(tmp_path, "run", *words, "seed=1", "out=again")
     assert done.returncode == 0, done.stderr
     assert f"MLflow is behind; fill it in with: python -m suite.sync {tmp_path}/again\n" in done.stdout
+
+
+def test_a_run_that_fails_is_followed_no_longer(tmp_path, monkeypatch):
+    def build(*_):
+        raise UserError("it fails")
+
+    called = []
+    for name in ("start", "close"):
+        monkeypatch.setattr(tracking.Tracker, name, lambda _, name=name: called.append(name))
+    monkeypatch.setattr(contract, "build", build)
+    words = [word for word in RUN if word != "mlflow=false"]
+    assert eighth(tmp_path, "run", *words, "-m", "seed=1,2").stderr == "error: it fails\n" * 2
+    assert called == ["start", "close"] * 2
 
 
 def test_goes_on_when_nobody_reads_what_it_prints(tmp_path):

@@ -34,7 +34,12 @@ def complete(session: Session) -> tuple[list[Summary], int | None]:
         log = begun.open_log(folder, ended_ms)
         stop = run_stop(log.lines)
         if stop is None or is_interrupt(stop) or not (folder / evidence.MANIFEST).exists():
-            stopped_by = _finish(Run(session, index, folder, log))
+            run = Run(session, index, folder, log)
+            try:
+                stopped_by = _finish(run)
+            finally:
+                if run.tracker:
+                    run.tracker.close()
         ended_ms = log.lines[-1].time_ms
         summaries.append(summarise(log.lines))
         if stopped_by:

@@ -19,7 +19,7 @@ class Tracker:
     """Runs `python -m suite.sync --follow` on one evidence folder. None of its methods raises because of MLflow.
 
     The process has its own session, so that Ctrl-C in the terminal does not keep it from writing the run's end. It
-    ignores SIGTERM, and ends by itself when this process dies.
+    ignores SIGINT and SIGTERM, and ends by itself when its standard input does, or when this process dies.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,7 +31,7 @@ class Tracker:
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "suite.sync", "--follow", str(self._folder)],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -64,3 +64,8 @@ class Tracker:
             self._process.kill()
             code = self._process.wait()
         return code == 0
+
+    def close(self) -> None:
+        """Let the process make a last pass and end, whether or not the run has ended; returns at once."""
+        if self._process and self._process.stdin:
+            self._process.stdin.close()

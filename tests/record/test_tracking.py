@@ -38,6 +38,19 @@ def test_a_followed_run_is_in_mlflow_when_it_has_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_that_is_given_up_is_brought_in_as_far_as_it_came(tmp_path: Path) -> None:
+    run = ExampleRun(tmp_path / "out").begin()
+    tracker = Tracker(run.folder)
+    tracker.start()
+    assert tracker.wait_ready(FOREVER_S)
+    run.block(0.9)
+    tracker.close()
+    assert tracker.finish(FOREVER_S)
+    (found,) = content(f"sqlite:///{tmp_path}/mlflow.db")
+    assert (found["status"], len(found["points"]["accuracy"]), found["artifacts"]) == ("RUNNING", 1, [])
+
+
+@pytest.mark.slow
 def test_a_run_that_was_never_followed_comes_in_at_its_end(tmp_path: Path) -> None:
     assert Tracker(ExampleRun(tmp_path / "out").complete().folder).finish(FOREVER_S)
     assert len(content(f"sqlite:///{tmp_path}/mlflow.db")) == 1

@@ -36,6 +36,7 @@ SYNC = "import os; os.nice = lambda by: 0; from suite.errors import command; fro
 def start(*arguments: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", SYNC, *map(str, arguments)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
