@@ -9,6 +9,7 @@ from suite.config.logkeys import INIT_LIMITS_MIN
 from suite.harness import contract
 from suite.record import evidence
 from suite.record.evidence import OF_EACH_RUN
+from suite.record.tracking import Tracker
 from tests.command import ENVIRONMENT, eighth, start
 from tests.parity_runs import RUN, SLOW, keys, lines, rules_broken, wait_for
 from tests.waiting import FOREVER_S
@@ -103,6 +104,19 @@ def test_a_signal_that_a_framework_took_while_it_was_built_is_heard_and_the_run_
     (restart,) = (line.metadata["samples_count"] for line in lines(tmp_path / "cut") if line.key == "suite_restart")
     assert began[0] == restart > 0
     assert {path.name for path in (tmp_path / "cut").iterdir()} == {*OF_EACH_RUN, "manifest.json"}
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_during_the_wait_for_mlflow_ends_only_the_wait(tmp_path, monkeypatch, number, code):
+    for name in ("start", "wait_ready"):
+        monkeypatch.setattr(Tracker, name, lambda *_: None)
+    monkeypatch.setattr(Tracker, "finish", lambda *_: signal.raise_signal(number))
+    words = [word for word in RUN if word != "mlflow=false"]
+    done = eighth(tmp_path, "run", *words, "seed=1", "out=out")
+    assert done.returncode == code
+    assert f"MLflow is behind; fill it in with: python -m suite.sync {tmp_path}/out\n" in done.stdout
+    assert "verdict   pass" in done.stdout
+    assert "go on" not in done.stdout
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -6,7 +6,7 @@ import shlex
 from contextlib import chdir
 from pathlib import Path
 
-from suite.errors import BrokenContract, UserError, WorkerLost
+from suite.errors import BrokenContract, Stopped, UserError, WorkerLost
 from suite.harness import begun, checkpoint, contract, tail
 from suite.harness.folder import has_run
 from suite.harness.interrupt import interruptible
@@ -78,7 +78,14 @@ def _finish(run: Run) -> int | None:
         except Exception as error:  # the author's code may raise anything
             error.add_note(f"{mend}{other}")
             raise
-    if run.tracker and not run.tracker.finish(tracking.WAIT_S):
+    by, behind = interrupted.by, False
+    if run.tracker:
+        try:
+            with interruptible():
+                behind = not run.tracker.finish(tracking.WAIT_S)
+        except Stopped as stopped:  # the run has ended, and only the wait is cut short
+            by, behind = stopped.number, True
+    if behind:
         quoted = shlex.quote(str(run.folder))
         session.console.print(f"MLflow is behind; fill it in with: python -m suite.sync {quoted}", soft_wrap=True)
-    return interrupted.by
+    return by
