@@ -46,6 +46,7 @@ class Tracked:
             seconds = self.watched.profiled(1, Path(folder))
             events = list(self.watched.events(Path(folder)))
         places, peak = self.watched.places, held(events, self.sizes.found)
+        places.called()
         trained, read = {v for owned in places.parameters.values() for v in owned}, places.updated()
         sizes = {identity(each): each.shape.num_elements() * each.dtype.size for each in self.variables}
         kinds: Counter[str] = Counter()

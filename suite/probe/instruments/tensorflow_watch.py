@@ -19,6 +19,7 @@ import keras
 import tensorflow as tf
 from tensorflow.python.eager.polymorphic_function.concrete_function import ConcreteFunction
 
+from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import apart, counted, multiplies, told_of_operations
 from suite.probe.instruments.tensorflow_profile import Event, divided, seen
@@ -133,6 +134,18 @@ class Places:
             found |= noted
         return found
 
+    def called(self) -> None:
+        """Raise UserError where no layer was called: all would count as data, and weights as the optimizer's."""
+        if not self.parameters:
+            raise UserError(
+                "no Keras layer is called in a tf.function of a step: nothing tells its phases and its weights"
+            )
+
+    def differentiated(self) -> None:
+        """Raise UserError where no tape gave gradients: the backward pass and the update would count as loss."""
+        if not any(each.phase == "backward" for noted in self.functions.values() for each in noted.values()):
+            raise UserError("no tf.GradientTape gives gradients in a step: nothing tells its backward pass")
+
     def updated(self) -> set[int]:
         """The variables that an update reads."""
         found: set[int] = set()
@@ -209,6 +222,8 @@ class Watched:
         """See `tracing.Watched`; a phase takes the sum of its operations."""
         steps = min(steps, MOST_TRACED)
         trace = self.trace(steps)
+        self.places.called()
+        self.places.differentiated()
         spent = {str(phase): each.seconds for phase, each in sums(trace.calls, lambda call: call.phase).items()}
         return Phases(steps, trace.seconds, spent)
 
