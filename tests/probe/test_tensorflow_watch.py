@@ -61,3 +61,37 @@ def test_code_that_calls_no_layer_is_told_so_and_not_taken_for_data():
 def test_gradients_without_a_tape_are_not_taken_for_the_loss():
     with pytest.raises(UserError, match=r"no tf\.GradientTape gives gradients"):
         Watched(of_no_tape, CPU).phases(1)
+
+
+class Tied(keras.Model):
+    """Two layers of one name, and one that has another's weights, as translation's words are tied to its scores."""
+
+    def __init__(self) -> None:
+        super().__init__(name="tied")
+        self.one, self.other = keras.layers.Dense(4, name="dense"), keras.layers.Dense(2, name="dense")
+        self.words = keras.layers.Embedding(5, 3, name="words")
+        self.scores = Scores(self.words)
+
+    def call(self, places):
+        return self.scores(self.other(self.one(self.words(places))))
+
+
+class Scores(keras.layers.Layer):
+    def __init__(self, words) -> None:
+        super().__init__(name="scores")
+        self.words = words
+
+    def call(self, x):
+        return x @ self.words.embeddings[:2]
+
+
+def test_each_parameter_is_of_one_layer():
+    def build() -> Steps:
+        network = Tied()
+        network(tf.zeros((1,), tf.int32))
+        return Steps(tf.function(lambda: network(tf.zeros((1,), tf.int32)), autograph=False))
+
+    parameters = Watched(build, CPU).trace(1).parameters
+    dense = (3 + 1) * 4 + (4 + 1) * 2
+    told = {"tied.words": 5 * 3, "tied.dense": dense, "tied.scores": 0, "tied": 0}
+    assert {path: count for path, count in parameters.items() if path.startswith("tied")} == told

@@ -76,7 +76,7 @@ class Places:
             try:
                 return call(layer, *args, **keywords)
             finally:
-                places.parameters[path] = {identity(v): prod(v.shape) for v in layer.trainable_variables}
+                places.parameters[path] |= {identity(v): prod(v.shape) for v in layer.trainable_variables}
                 places.layers |= {identity(v) for v in layer.variables}
                 places.stack.pop()
                 places.phase = "forward" if places.stack else "loss"
@@ -145,6 +145,16 @@ class Places:
         """Raise UserError where no tape gave gradients: the backward pass and the update would count as loss."""
         if not any(each.phase == "backward" for noted in self.functions.values() for each in noted.values()):
             raise UserError("no tf.GradientTape gives gradients in a step: nothing tells its backward pass")
+
+    def own_parameters(self) -> dict[str, int]:
+        """How many parameters each layer itself has: a variable is of the innermost that has it."""
+        owners: dict[int, str] = {}
+        for path, its in sorted(self.parameters.items(), key=lambda layer: (len(layer[1]), -layer[0].count("."))):
+            owners = dict.fromkeys(its, path) | owners
+        return {
+            path: sum(size for variable, size in its.items() if owners[variable] == path)
+            for path, its in self.parameters.items()
+        }
 
     def updated(self) -> set[int]:
         """The variables that an update reads."""
@@ -232,11 +242,7 @@ class Watched:
         with tempfile.TemporaryDirectory() as folder:
             whole = self.profiled(steps, Path(folder))
             calls = list(self._calls(Path(folder)))
-        parameters = {}
-        for path, owned in self.places.parameters.items():
-            inner = {v for other, its in self.places.parameters.items() if other.startswith(f"{path}.") for v in its}
-            parameters[path] = sum(size for variable, size in owned.items() if variable not in inner)
-        return Trace(steps, whole, calls, parameters)
+        return Trace(steps, whole, calls, self.places.own_parameters())
 
     def profiled(self, steps: int, folder: Path, run: Callable[[int], None] | None = None) -> float:
         """Seconds of `steps` steps, taken by `run` if it is given, while the profiler writes into a folder."""
