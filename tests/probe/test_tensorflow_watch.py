@@ -95,3 +95,20 @@ def test_each_parameter_is_of_one_layer():
     dense = (3 + 1) * 4 + (4 + 1) * 2
     told = {"tied.words": 5 * 3, "tied.dense": dense, "tied.scores": 0, "tied": 0}
     assert {path: count for path, count in parameters.items() if path.startswith("tied")} == told
+
+
+def test_what_a_batch_norm_reads_and_writes_is_told():
+    """All but the last output of the forward pass, which the backward pass reads: a workspace of unknown shape."""
+    scale, offset = tf.Variable(tf.ones(3)), tf.Variable(tf.zeros(3))
+
+    @tf.function(autograph=False)
+    def step():
+        with tf.GradientTape() as tape:
+            pixels = tf.random.normal((2, 4, 4, 3))
+            loss = tf.reduce_sum(tf.square(tf.compat.v1.nn.fused_batch_norm(pixels, scale, offset)[0]))
+        return tape.gradient(loss, [scale, offset])
+
+    calls = Watched(lambda: Steps(step), CPU).trace(1).calls
+    moved = {each.operator: each.bytes for each in calls if each.operator.startswith("FusedBatchNorm")}
+    pixels, channels = 4 * 2 * 4 * 4 * 3, 4 * 3
+    assert moved == {"FusedBatchNormV3": 2 * pixels + 6 * channels, "FusedBatchNormGradV3": 3 * pixels + 5 * channels}

@@ -112,9 +112,11 @@ class Places:
         if outer not in self.functions:
             self.phase = "data"
         self.noted = self.functions.setdefault(outer, {})
-        tensors = [each for each in (*inputs, *outputs) if isinstance(each, tf.Tensor) and each.dtype != tf.resource]
+        # the sixth is a workspace of unknown shape
+        read, written = (inputs[:5], outputs[:5]) if kind.startswith("FusedBatchNorm") else (inputs, outputs)
+        tensors = [each for each in (*read, *written) if isinstance(each, tf.Tensor) and each.dtype != tf.resource]
         known = all(each.shape.is_fully_defined() for each in tensors)
-        moved = _moved(kind, inputs, outputs) if known else None
+        moved = _moved(kind, read, written) if known else None
         flops: int | None = 0
         if multiplies(kind):
             flops = counted(kind, inputs, attributes, outputs) if known else None
