@@ -112,3 +112,20 @@ def test_what_a_batch_norm_reads_and_writes_is_told():
     moved = {each.operator: each.bytes for each in calls if each.operator.startswith("FusedBatchNorm")}
     pixels, channels = 4 * 2 * 4 * 4 * 3, 4 * 3
     assert moved == {"FusedBatchNormV3": 2 * pixels + 6 * channels, "FusedBatchNormGradV3": 3 * pixels + 5 * channels}
+
+
+def test_of_two_branches_that_share_names_neither_is_taken_for_the_one_that_ran():
+    narrow, wide = (tf.Variable(tf.ones((4, width))) for width in (2, 64))
+
+    @tf.function(autograph=False)
+    def step():
+        x = 2 * tf.random.uniform((3, 4))  # which the branches read by a placeholder of its name
+        return tf.cond(tf.reduce_sum(x) < 0, lambda: tf.transpose(x @ narrow), lambda: tf.transpose(x @ wide))
+
+    watched = Watched(lambda: Steps(step), CPU)
+    calls = {each.operator: each for each in watched.trace(1).calls}
+    assert (calls["MatMul"].shapes, calls["MatMul"].flops, calls["MatMul"].bytes) == ("", None, None)
+    assert (calls["Transpose"].flops, calls["Transpose"].bytes) == (0, None)
+    assert calls["Mul"].bytes == 4 + 2 * 4 * 3 * 4
+    (noted,) = watched.places.functions.values()
+    assert (noted["cond/matmul"].made, noted["cond/Identity"].made) == ((4 * 3 * 64,), (0,))

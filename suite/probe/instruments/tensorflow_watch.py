@@ -124,7 +124,7 @@ class Places:
         made = tuple(0 if none else _size(each) for none, each in zip(nothing, outputs, strict=True))
         sources = tuple(self._source(each.name) for each in inputs if isinstance(each, tf.Tensor))
         noted = Noted(kind, shapes_of(tensors), self.phase, self._layer(name), flops, moved, made, sources)
-        self.noted.setdefault(name, noted)  # functions within share names; those for other devices are traced last
+        self.noted[name] = _either(self.noted.get(name, noted), noted)
 
     def of(self, names: set[str]) -> dict[str, Noted]:
         """What was noted of the operations `names`. Functions share names: the one that has most of them counts.
@@ -185,6 +185,19 @@ class Places:
         # its name has only the scope of its operation, as with a fused batch norm
         scope = name.rpartition(GRADIENT)[2].rpartition("/")[0] + "/"
         return min((each.layer for at, each in self.noted.items() if at.startswith(scope)), key=len, default="")
+
+
+def _either(first: Noted, other: Noted) -> Noted:
+    """What is known of an operation that has the name of one of another function within, as in the branches of a cond.
+
+    Its tensors are the larger, since memory has to be told of either. A placeholder never runs.
+    """
+    if other.kind == "Placeholder" or first.shapes == other.shapes:
+        return first
+    both = zip(first.made, other.made, strict=False)
+    made = tuple(max((size for size in sizes if size is not None), default=None) for sizes in both)
+    flops = first.flops if first.flops == other.flops else None
+    return first._replace(shapes="", flops=flops, bytes=None, made=made)
 
 
 def identity(variable: Any) -> int:
