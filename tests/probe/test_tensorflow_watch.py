@@ -129,3 +129,8 @@ def test_of_two_branches_that_share_names_neither_is_taken_for_the_one_that_ran(
     assert calls["Mul"].bytes == 4 + 2 * 4 * 3 * 4
     (noted,) = watched.places.functions.values()
     assert (noted["cond/matmul"].made, noted["cond/Identity"].made) == ((4 * 3 * 64,), (0,))
+
+
+def test_code_that_runs_eagerly_is_told_to_make_a_function_of_its_step():
+    with pytest.raises(UserError, match=r"a step that runs eagerly is not taken apart: make it a tf\.function"):
+        Watched(lambda: Steps(lambda: tf.ones(2) + 1), CPU).phases(1)

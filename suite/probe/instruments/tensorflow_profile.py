@@ -28,9 +28,12 @@ def seen(folder: Path, gpu: bool) -> list[Event]:
     """The operations in the profiles below a folder. Raises UserError where there is none."""
     events = list(_operations(folder, gpu))
     if not events:
-        raise UserError(
-            "TensorFlow's profiler tells no time of any operation: on a GPU CUPTI does, if no other profiler has it"
+        why = (
+            "on a GPU CUPTI does, if no other profiler has it"
+            if gpu
+            else "a step that runs eagerly is not taken apart: make it a tf.function"
         )
+        raise UserError(f"TensorFlow's profiler tells no time of any operation: {why}")
     return executions(events) if gpu else events
 
 
