@@ -5,6 +5,7 @@ XLA fuses nothing meanwhile, and graphs are executed as they were traced.
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from collections import defaultdict
@@ -30,6 +31,7 @@ SAME = {"Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradie
 PICKED = {"GatherV2", "GatherNd", "Slice", "StridedSlice"}  # read as much of the first tensor as they make
 WORKSPACE = ("FusedBatchNormV3", 5)  # the output that cuDNN's kernel sizes as it needs, and a CPU's leaves empty
 GRADIENT = "gradient_tape/"
+WITHIN = re.compile(r"(.*/)gradients/(?=\1)")  # precedes the name of an operation in a cond or loop, in its gradient's
 UNKNOWN = "unknown"  # the phase of operations that TensorFlow added itself
 
 
@@ -177,10 +179,10 @@ class Places:
         """The layer that is being called; for an operation of a gradient, the layer of the operation differentiated."""
         if self.stack or GRADIENT not in name:
             return ".".join(self.stack)
-        of = name.rpartition(GRADIENT)[2]
+        of = WITHIN.sub("", name.rpartition(GRADIENT)[2])
         while of:
-            if of in self.noted:
-                return self.noted[of].layer
+            if noted := self.noted.get(of.removesuffix("_grad")):
+                return noted.layer
             of = of.rpartition("/")[0]
         # its name has only the scope of its operation, as with a fused batch norm
         scope = name.rpartition(GRADIENT)[2].rpartition("/")[0] + "/"
