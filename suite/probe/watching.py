@@ -71,10 +71,11 @@ class Tracing:
 
     @property
     def notes(self) -> list[str]:
-        """A note that names the operators without a count, if there are any."""
+        """Notes that name the operators without a count and those of unknown shapes, if there are any."""
         without = {call.operator: None for call in self.calls if call.flops is None and call.bytes is not None}
-        why = uncounted(without) if without else None
-        return [why] if why else []
+        unknown = ", ".join(dict.fromkeys(call.operator for call in self.calls if call.bytes is None))
+        shapes = f"operations and bytes are unknown where shapes are: {unknown}" if unknown else None
+        return [why for why in (uncounted(without) if without else None, shapes) if why]
 
     def spent(self) -> list[float]:
         """Seconds that the calls of a step took, for each repeat."""

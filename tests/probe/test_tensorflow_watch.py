@@ -5,10 +5,14 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
+from suite import config  # noqa: E402
 from suite.errors import UserError  # noqa: E402
 from suite.harness.implementation import Device  # noqa: E402
 from suite.probe.instruments.tensorflow_memory import Tracked  # noqa: E402
 from suite.probe.instruments.tensorflow_watch import Watched  # noqa: E402
+from suite.probe.record import Conditions  # noqa: E402
+from suite.probe.subject import Subject  # noqa: E402
+from suite.probe.watching import Tracing  # noqa: E402
 
 CPU = Device("cpu", "fp32")
 
@@ -134,3 +138,22 @@ def test_of_two_branches_that_share_names_neither_is_taken_for_the_one_that_ran(
 def test_code_that_runs_eagerly_is_told_to_make_a_function_of_its_step():
     with pytest.raises(UserError, match=r"a step that runs eagerly is not taken apart: make it a tf\.function"):
         Watched(lambda: Steps(lambda: tf.ones(2) + 1), CPU).phases(1)
+
+
+class OfValues(Steps):
+    """A product of as many rows as the values say."""
+
+    def __init__(self) -> None:
+        x = tf.ones((3, 3))
+        super().__init__(tf.function(lambda: tf.boolean_mask(x, x[0] > 0) @ x, autograph=False))
+
+
+def test_operators_of_unknown_shapes_are_named(monkeypatch):
+    monkeypatch.setattr(Subject, "build", lambda subject: OfValues())
+    monkeypatch.setattr(Subject, "watched", lambda subject: Watched(OfValues, CPU))
+    conditions = Conditions(framework="tensorflow", mode="infer", precision="fp32")
+    tracing = Tracing(Subject(conditions, config.system("cpu"), 0.01))
+    tracing.repeat()
+    (note,) = tracing.notes
+    assert note.startswith("operations and bytes are unknown where shapes are: ")
+    assert {"MatMul", "GatherV2"} <= {*note.partition(": ")[2].split(", ")}
