@@ -18,6 +18,7 @@ from suite.errors import UserError
 from tasks.image_classification.index import PICTURES, ROW
 
 NAME = "imagenet"  # the folder, or a link to it, in the data folder
+WNID = r"n\d{8}"
 TEST_NAME = r"ILSVRC2012_val_(\d{8})\.JPEG"
 SPLITS = {"train": "train", "test": "val"}
 
@@ -36,6 +37,8 @@ def rows(files: Path) -> tuple[np.ndarray, np.ndarray]:
     train = []
     for label, wnid in enumerate(classes):
         found = sorted(_pictures(folder / "train" / wnid, rf"{wnid}_(0|[1-9]\d*)\.JPEG", f"{wnid}_10026.JPEG"))
+        if not found:
+            raise UserError(f"{folder / 'train' / wnid} has no pictures: bring them, or delete it")
         train.append(np.array([(~number, length, label) for _, number, length in found], ROW))
     test = [
         (name, ~number, length, label)
@@ -74,8 +77,9 @@ def file_name(split: str, wnid: str, number: int) -> str:
 
 
 def _classes(folder: Path) -> list[str]:
+    """The names of the classes in order; other folders, such as lost+found or .ipynb_checkpoints, are none."""
     try:
-        return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
+        return sorted(each.name for each in os.scandir(folder) if re.fullmatch(WNID, each.name) and each.is_dir())
     except OSError as error:
         raise UserError(f"cannot read {folder}: {error.strerror}; it has a folder for each class") from error
 

@@ -36,6 +36,12 @@ def test_folders_and_parquet_files_give_the_bytes_that_archives_give(
         assert all(np.array_equal(again[name], made[name]) for name in made), other
 
 
+def test_folders_that_are_no_class_shift_no_label(tmp_path: Path, unpacked: Path) -> None:
+    (unpacked / folders.NAME / "train" / "lost+found").mkdir()
+    (unpacked / folders.NAME / "val" / ".ipynb_checkpoints").mkdir()
+    assert make(unpacked)["answer_labels"].tolist() == make(tmp_path)["answer_labels"].tolist()
+
+
 def test_shards_are_made_of_what_the_index_was_made_of(tmp_path: Path, unpacked: Path) -> None:
     """Also when the archives come later."""
     made = make(unpacked)
@@ -118,6 +124,10 @@ def _lose_a_class_of_both(folder: Path) -> None:
         shutil.rmtree(max((folder / split).iterdir()))
 
 
+def _add_a_class(folder: Path) -> None:
+    (folder / "train" / "n00000000").mkdir()
+
+
 def _rename(folder: Path) -> None:
     picture = next((folder / "val").rglob("*.JPEG"))
     picture.rename(picture.with_name("cat.jpg"))
@@ -141,6 +151,7 @@ def _break_a_link(folder: Path) -> None:
         (_lose_a_picture, r"training pictures, test pictures and classes are \[22, 6, 5\], not \[23, 6, 5\]"),
         (_lose_a_class, r"imagenet/val has a class n\d{8}, and .*imagenet/train has not"),
         (_lose_a_class_of_both, r"classes are \[\d+, \d, 4\], not \[23, 6, 5\]"),
+        (_add_a_class, r"imagenet/train/n00000000 has no pictures: bring them, or delete it"),
         (_rename, r"cat\.jpg is not called as ImageNet's pictures are: ILSVRC2012_val_00000001\.JPEG"),
         (
             lambda folder: shutil.rmtree(folder / "val"),
