@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 from pathlib import Path
 
 import suite
@@ -44,6 +45,7 @@ def commands() -> dict[str, tuple[str, str]]:
 
 def script() -> None:
     """The entry point of `suite`."""
+    os.environ["PYTHONSAFEPATH"] = "1"  # processes that it starts do not take modules from the current folder either
     command(main)
 
 

@@ -42,7 +42,7 @@ def script(tmp_path):
     module, _, function = ENTRIES["suite"].partition(":")
     path = tmp_path / "bin" / "suite"
     path.parent.mkdir()
-    path.write_text(f"import sys\nfrom {module} import {function}\nsys.exit({function}())\n")
+    path.write_text(f"from {module} import {function}\nif __name__ == '__main__':\n    {function}()\n")
 
     def run(folder, *words):
         call = [sys.executable, str(path), *words]
@@ -60,6 +60,19 @@ def test_a_module_of_the_current_folder_is_not_taken(script, tmp_path):
     done = script(stranger, "review", ".")
     assert (done.returncode, done.stdout) == (2, "")
     assert "holds no evidence" in done.stderr
+
+
+def test_nor_does_a_process_that_it_starts_take_one(script, tmp_path):
+    (tmp_path / "pickle.py").write_text("raise SystemExit")  # multiprocessing imports it
+    words = ("task=speech", "scale=small", "hw=h100", "data_dir=none", "dry_run=true")
+    assert "memory     not known: it takes the data" in script(tmp_path, "run", *words).stdout
+
+
+def test_code_of_ones_own_is_taken_from_there_all_the_same(script, tmp_path):
+    code = "import numpy\nACCELERATORS = 2\ndef build(*given): ...\nraise ValueError('it is here')\n"
+    (tmp_path / "ours.py").write_text(code)
+    words = ("task=recommendation", "scale=mini", "hw=cpu", "implementation=ours.py")
+    assert "ours.py:4: ValueError: it is here" in script(tmp_path, "run", *words).stderr
 
 
 def test_lists_every_command_with_what_it_is_for(capsys):
