@@ -205,7 +205,7 @@ def _broken() -> Iterator[tuple[Framework, str]]:
     installed = [framework for framework in _frameworks() if find_spec(framework.module)]
     tried = [
         subprocess.Popen(
-            [sys.executable, "-c", f"import {framework.module}"],
+            [sys.executable, "-P", "-c", f"import {framework.module}"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -167,6 +167,16 @@ def test_a_framework_that_cannot_be_imported_is_named(tmp_path, monkeypatch, cap
     assert line.rstrip().endswith("pip install -c constraints.txt -e '.[torch]' --force-reinstall")
 
 
+def test_a_framework_is_not_taken_from_the_current_folder(tmp_path, monkeypatch):
+    for folder_of, code in (("installed", ""), ("here", "raise ImportError('a stranger')")):
+        (tmp_path / folder_of).mkdir()
+        for name in ("torch", "tensorflow"):
+            (tmp_path / folder_of / f"{name}.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "installed"))
+    monkeypatch.chdir(tmp_path / "here")
+    assert list(IMPORTED()) == []
+
+
 @pytest.mark.slow
 def test_measures_how_fast_workers_sum(tmp_path):
     done = run(tmp_path, "suite.doctor", "workers=2")
