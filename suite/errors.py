@@ -201,9 +201,14 @@ def truth(name: str, text: str) -> bool:
     return text == "true"
 
 
+def said(error: Exception) -> str:
+    """What an error says; for Python's own MemoryError, which says nothing, what it means."""
+    return str(error) or "the memory is not enough"
+
+
 def complain(error: Exception) -> None:
     """Print the one line that a user reads of an error, on standard error."""
-    warn(f"error: {printable(' '.join(str(error).split()))}\n")
+    warn(f"error: {printable(' '.join(said(error).split()))}\n")
 
 
 def warn(text: str) -> None:
@@ -216,9 +221,10 @@ def warn(text: str) -> None:
 def command(main: Callable[[list[str]], int]) -> None:
     """Run a command's `main(argv) -> exit code` and leave the process with that code.
 
-    A `UserError` or `OSError` becomes one line on standard error and exit code 2, `WorkerLost` one line and exit code
-    1. Ctrl-C becomes exit code 130, SIGTERM during a run 143, a closed pipe 141. Characters that the output's encoding
-    lacks are escaped. If compiled code crashes, standard error shows the lines of Python that were running.
+    A `UserError` or `OSError` becomes one line on standard error and exit code 2, and so does want of memory, except in
+    an author's code, where a run adds a note; `WorkerLost` becomes one line and exit code 1. Ctrl-C becomes exit code
+    130, SIGTERM during a run 143, a closed pipe 141. Characters that the output's encoding lacks are escaped. If
+    compiled code crashes, standard error shows the lines of Python that were running.
     """
     _complete()
     _allow_files()
@@ -234,7 +240,9 @@ def command(main: Callable[[list[str]], int]) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         code = 141
-    except (UserError, OSError) as error:
+    except (UserError, OSError, MemoryError) as error:
+        if isinstance(error, MemoryError) and hasattr(error, "__notes__"):
+            raise
         complain(error)
         code = USER_ERROR
     except WorkerLost as error:

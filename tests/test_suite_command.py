@@ -131,6 +131,22 @@ def test_what_the_terminal_cannot_write_is_escaped(monkeypatch):
     assert written.getvalue() == b"M\\xfcller AG\n"
 
 
+def test_want_of_memory_is_one_line_except_in_an_author_s_code(capsys):
+    """Python's own error says nothing; a run adds to an author's how to go on."""
+
+    def lacking(*notes):
+        error = MemoryError()
+        for each in notes:
+            error.add_note(each)
+        raise error
+
+    with pytest.raises(SystemExit, match="2"):
+        command(lambda words: lacking())
+    assert capsys.readouterr().err == "error: the memory is not enough\n"
+    with pytest.raises(MemoryError):
+        command(lambda words: lacking("go on with resume=run"))
+
+
 def test_more_files_may_be_open_than_is_usual():
     usual = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from suite.errors import OneLineParser, UserError, command
+from suite.errors import OneLineParser, UserError, command, said
 from suite.harness.interrupt import interruptible
 from suite.review import archive
 from suite.review.difference import differences
@@ -49,9 +49,9 @@ def main(argv: list[str]) -> int:
     args = _arguments(argv)
     try:
         made = _review(args)
-    except (UserError, OSError) as error:
+    except (UserError, OSError, MemoryError) as error:
         if args.json:
-            print(json.dumps({"verdict": "error", "error": str(error), "findings": [], "logs": []}))
+            print(json.dumps({"verdict": "error", "error": said(error), "findings": [], "logs": []}))
         raise
     if args.json:
         print(json.dumps(made.as_json(), indent=1))

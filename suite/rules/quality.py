@@ -11,7 +11,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.logkeys import DATASET, RESTART
 from suite.config.models import Benchmark
-from suite.errors import BadPrediction, BrokenContract, UserError, shown
+from suite.errors import BadPrediction, BrokenContract, UserError, said, shown
 from suite.harness.seeds import evaluation_seed
 from suite.record.evidence import LOG, PREDICTIONS, SYSTEM
 from suite.record.mllog import Line, samples_of
@@ -175,8 +175,8 @@ def same_quality(run: Evidence) -> Iterator[Finding]:
             PREDICTIONS, None, "arrays and metrics as the task's contract has them", str(error), mend, "error"
         )
         return
-    except (UserError, ImportError) as error:
-        yield Finding(PREDICTIONS, None, "a machine that can score them", str(error), "mend that and repeat", "error")
+    except (UserError, ImportError, MemoryError) as error:
+        yield Finding(PREDICTIONS, None, "a machine that can score them", said(error), "mend that and repeat", "error")
         return
     except Exception as error:  # a task's metric met values that it did not foresee: the submission's fault
         yield Finding(PREDICTIONS, None, "predictions that the task can score", type(error).__name__, _PREDICT)

@@ -114,7 +114,7 @@ def partial(path: Path) -> Path:
 def read_safely(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
     """The bytes of a plain file of at most `limit` bytes; see `open_safely`."""
     with open_safely(path, limit) as file:
-        return file.read(limit + 1)
+        return file.read(min(limit, os.fstat(file.fileno()).st_size))  # it takes the memory of what it is asked for
 
 
 def sum_or_reason(path: Path, limit: int) -> str:

@@ -11,6 +11,7 @@ from suite import config
 from suite.errors import UserError
 from suite.record import evidence
 from suite.record.parsing import MalformedError, check_count, json_object
+from suite.review.__main__ import main
 from suite.rules import contents, finding, reading, seals, submission
 from suite.rules.runs import path_of
 from suite.rules.verdict import review
@@ -28,6 +29,17 @@ def rewritten(run, content):
 
 def found(run, name):
     return {f.found for f in review(run.folder).findings if f.file == name and f.rule == "package.3"}
+
+
+def test_a_review_that_lacks_memory_is_an_error_as_json_too(run, monkeypatch, capsys):
+    def lacking(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("suite.review.__main__.report", lacking)
+    with pytest.raises(MemoryError):  # of which `command` makes a line and exit code 2
+        main([str(run.folder), "--json"])
+    made = json.loads(capsys.readouterr().out)
+    assert (made["verdict"], made["error"]) == ("error", "the memory is not enough")
 
 
 def test_predictions_of_too_many_values_are_not_parsed(run, monkeypatch):

@@ -67,6 +67,16 @@ def test_predictions_that_lack_the_packages_to_score_them_are_an_error_with_the_
     assert finding.mend == "pip install -c constraints.txt -e '.[image-classification]'"
 
 
+def test_predictions_that_the_reviewer_s_memory_does_not_suffice_to_score_are_an_error(run, monkeypatch):
+    def lacking(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("suite.rules.quality.score", lacking)
+    made = review(run.folder)
+    (finding,) = (finding for finding in made.findings if finding.rule not in ALWAYS)
+    assert (made.verdict, finding.rule, finding.found) == ("error", "quality.6", "the memory is not enough")
+
+
 def test_sound_run_on_an_accelerator_passes(tmp_path, monkeypatch):
     isolate(monkeypatch, tmp_path)
     made = review(write_run(tmp_path / "run", hw="h200", machine=WITH_H200).folder)

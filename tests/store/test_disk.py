@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite.errors import UserError
-from suite.store.disk import alone, refuse_unwritable, sync, write_text
+from suite.store.disk import alone, read_safely, refuse_unwritable, sync, write_text
 
 PROBE = ("level=throughput", "model=squeezenet1_1", "size=32", "batch=2", "precision=fp32")
 FORECAST = ("task=recommendation", "scale=mini", "hw=cpu")
@@ -54,6 +54,11 @@ def test_text_that_no_file_holds_is_written_all_the_same(tmp_path):
     """As of a file's name that is not UTF-8."""
     write_text(tmp_path / "page.html", "a\udcff")
     assert (tmp_path / "page.html").read_text() == "a?"
+
+
+def test_a_file_takes_the_memory_of_its_size_and_not_of_what_it_may_have(tmp_path):
+    (tmp_path / "log.txt").write_text("a line\n")
+    assert read_safely(tmp_path / "log.txt", 1 << 60) == b"a line\n"
 
 
 def test_a_link_or_a_pipe_is_written_to_and_stays(tmp_path):
