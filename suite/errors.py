@@ -261,7 +261,7 @@ def _allow_files() -> None:
 
 
 def _complete() -> None:
-    """Provide what libraries take for granted, if the process started without: open standard files, a user's name."""
+    """Provide what libraries take for granted, if the process began without: standard files, a user's name, a width."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
@@ -273,3 +273,5 @@ def _complete() -> None:
         getpass.getuser()
     except (OSError, KeyError):  # in a container that runs as a number without a name
         os.environ["USER"] = f"uid{os.getuid()}"
+    if os.environ.get("COLUMNS") == "0":  # as some terminals begin; rich would print nothing
+        del os.environ["COLUMNS"]

@@ -10,6 +10,7 @@ import sys
 import tomllib
 
 import pytest
+from rich.console import Console
 
 from suite.__main__ import commands, main
 from suite.config import names
@@ -170,3 +171,10 @@ def test_a_user_without_a_name_has_one(monkeypatch):
     with pytest.raises(SystemExit, match="0"):
         command(lambda words: 0)
     assert os.environ["USER"] == f"uid{os.getuid()}"
+
+
+def test_something_is_shown_on_a_terminal_of_no_columns(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "0")
+    with pytest.raises(SystemExit, match="0"):
+        command(lambda words: Console().print("PASS") or 0)
+    assert capsys.readouterr().out == "PASS\n"
