@@ -5,13 +5,12 @@ Unlike `python -m`, it does not take modules from the current folder, which may 
 
 from __future__ import annotations
 
-import ast
 import importlib
 import os
 from pathlib import Path
 
 import suite
-from suite.errors import command, one_of
+from suite.errors import command, headline, one_of
 
 _PREFIX = "`python -m suite."  # begins the docstring of each command
 
@@ -36,7 +35,7 @@ def commands() -> dict[str, tuple[str, str]]:
     found = {}
     for path in (*folder.glob("*.py"), *folder.glob("*/__main__.py")):
         name = path.parent.name if path.parent != folder else path.stem
-        said = (ast.get_docstring(ast.parse(path.read_bytes())) or "").partition("\n")[0]
+        said = headline(path)
         if said.startswith(f"{_PREFIX}{name}"):
             module = ".".join(path.relative_to(folder.parent).with_suffix("").parts)
             found[name] = (module, said.partition("`: ")[2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
 import faulthandler
 import getpass
@@ -16,6 +17,7 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 LOST = 1
@@ -108,6 +110,11 @@ def shown(value: Any, most: int = _MAX_SHOWN) -> str:
 def shown_path(path: str) -> str:
     """A path as `shown`, but whole, so that two that differ can be told apart."""
     return shown(path, _MAX_PATH)
+
+
+def headline(path: Path) -> str:
+    """The first line of a module's docstring, for --help; from its source, because `python -OO` drops docstrings."""
+    return (ast.get_docstring(ast.parse(path.read_bytes())) or "").partition("\n")[0]
 
 
 class OneLineParser(argparse.ArgumentParser):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol, cast
 
-from suite.errors import one_of
+from suite.errors import headline, one_of
 from suite.probe.record import Cell
 from suite.probe.subject import Subject
 
@@ -36,8 +37,8 @@ class Level(Protocol):
 
 def names() -> dict[str, str]:
     """What each level shows, by its name."""
-    found = {name: importlib.import_module(module) for name, module in _modules().items()}
-    return {name: str(module.__doc__).partition("\n")[0] for name, module in found.items()}
+    folder = Path(__file__).parent
+    return {name: headline(folder / f"{module.rpartition('.')[2]}.py") for name, module in _modules().items()}
 
 
 def load(name: str) -> Level:
