@@ -174,5 +174,6 @@ def _listed() -> list[Remote]:
             )
             for each in listed
         ]
-    except requests.RequestException as error:
-        raise UserError(f"{HUB} does not list {SET}: {error}. Does HF_TOKEN open it? To have {ACCESS}") from error
+    except (requests.RequestException, ValueError, TypeError, KeyError) as error:  # some of a proxy's own answer
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(f"{HUB} does not list {SET}: {said:.300}. Does HF_TOKEN open it? To have {ACCESS}") from error

@@ -36,6 +36,8 @@ def bring(scale: str, files: Path) -> None:
             f"has them, or a link {folders.NAME} to such a folder; or {hub.ACCESS}, or put its parquet files into "
             f"{hub.NAME}/data/"
         )
+    if (link := files / folders.NAME).is_symlink():
+        raise UserError(f"{link} is a link to {link.readlink()}, where no folder is: mend it, or delete it")
     hub.bring(files, PICTURES[scale])
 
 

@@ -206,6 +206,14 @@ def test_parquet_files_that_are_missing_or_unreadable_are_told(
     assert not (tmp_path / "packed" / "imagenet.part").exists()
 
 
+def test_a_link_to_no_folder_is_told_before_parquet_files_are_unpacked(tmp_path: Path, unpacked: Path) -> None:
+    write_parquet(unpacked, tmp_path / "packed")
+    (tmp_path / "packed" / folders.NAME).symlink_to("gone")
+    with pytest.raises(UserError, match=r"packed/imagenet is a link to gone, where no folder is: mend it, or delete"):
+        shards.bring("full", tmp_path / "packed")
+    assert not (tmp_path / "packed" / "imagenet.part").exists()
+
+
 @pytest.fixture
 def served(tmp_path: Path, unpacked: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The hub's answers, to whom shows `right`, from a server of this machine; who does not is refused."""
@@ -243,9 +251,24 @@ def test_the_gated_copy_is_downloaded_with_a_token(
         UserError, match=r"403 .*Does HF_TOKEN open it\? To have the Hub's copy, which is gated: accept"
     ):
         shards.bring("full", tmp_path / "new")
+    monkeypatch.setenv("HF_TOKEN", "\u201cright\u201d")
+    with pytest.raises(UserError, match=r"does not list .*: UnicodeEncodeError: .*Does HF_TOKEN open it\?"):
+        shards.bring("full", tmp_path / "new")
     monkeypatch.setenv("HF_TOKEN", served)
     (tmp_path / "new").mkdir()
     assert make(tmp_path / "new")["answer_labels"].tolist() == make(tmp_path)["answer_labels"].tolist()
+
+
+@pytest.mark.parametrize("answer", ['{"error": "x"}', '[{"path": "data/train-0.parquet", "size": 1}]', "<html>"])
+def test_an_answer_of_another_than_the_hub_is_one_line(
+    answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "right")
+    monkeypatch.setattr(hub.requests, "get", Mock(**{"return_value.json": lambda: json.loads(answer)}))
+    with pytest.raises(
+        UserError, match=r"^https://huggingface\.co does not list datasets/ILSVRC/imagenet-1k: [A-Z]\w+Error: "
+    ):
+        shards.bring("full", tmp_path)
 
 
 @pytest.mark.parametrize("keep_size", [False, True])
