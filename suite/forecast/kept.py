@@ -93,7 +93,8 @@ class Kept:
         raise self._other([model.conditions for model in timings.models], benchmark, framework, batch)
 
     def _other(self, held: list[Conditions], benchmark: Benchmark, framework: str, batch: int | None) -> UserError:
-        size = "" if batch is None else f" at batch size {batch}"
+        batch = batch or benchmark.hyperparameters.get(GLOBAL_BATCH_SIZE)
+        size = f" at batch size {batch}" if batch else ""
         holds = "; ".join(each.described for each in held) or "no models"
         return UserError(f"from={self.place} holds {holds}: nothing of {benchmark.name} in {framework}{size}")
 
