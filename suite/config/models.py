@@ -90,6 +90,9 @@ class Benchmark(Values):
     parameters: int | None = Field(default=None, gt=0, exclude=True)
     """The number of trainable parameters of the model, whose gradients workers exchange in fp32. Left out if it is not
     known. It does not influence a run and is not part of its configuration."""
+    exchanges_per_step: int = Field(default=1, gt=0, exclude=True)
+    """How often workers exchange these gradients for `global_batch_size` samples: once for each update. It does not
+    influence a run and is not part of its configuration."""
     train_flops_per_sample: float | None = Field(default=None, gt=0, exclude=True)
     """The floating-point operations of the model's products, forward and backward, for a training sample; the mean if
     samples differ. Left out if not known. It does not influence a run and is not part of its configuration."""

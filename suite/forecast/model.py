@@ -98,7 +98,7 @@ def parts(benchmark: Benchmark, rates: Rates, samples: np.ndarray, of_rates: np.
         "compute": training * (1 - data),
         "input": training * data,
         "evaluation": evaluations(benchmark, samples, rates.samples) * rates.evaluation[of_rates],
-        "communication": steps * rates.communication,
+        "communication": steps * benchmark.exchanges_per_step * rates.communication,
         "start": np.full(len(samples), rates.start),
     }
 

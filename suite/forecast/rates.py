@@ -54,8 +54,8 @@ class Rates:
     A `step` has `samples` samples; the share `data` of its time (0 to 1, None if not known) is input. If steps differ
     along a run, `step` is their mean and `along` tells how they vary; `along` is None if they do not differ or that is
     not known. `watts` is the power of a whole node and `weights` are bytes, None if not known. `communication` is that
-    of a step. Several workers do not share the part `host` of a step and the part `scoring` of an evaluation, as far as
-    these are known.
+    of an exchange of gradients. Several workers do not share the part `host` of a step and the part `scoring` of an
+    evaluation, as far as these are known.
     """
 
     samples: int
@@ -118,7 +118,7 @@ def measured(cell: Cell, source: str, benchmark: Benchmark) -> Rates:
         start=(start or 0.0) / 1e3,
         watts=watts,
         data=None if data is None else min(data / 100, 1.0),
-        weights=None if weights is None else weights * 1e6,
+        weights=_declared(benchmark) or (None if weights is None else weights * 1e6),
         source=printable(source),
         measured=True,
         notes=(
@@ -203,6 +203,11 @@ def composed(
     return replace(made, notes=(*assumed, *made.notes), host=times * host, scoring=scoring)
 
 
+def _declared(benchmark: Benchmark) -> float | None:
+    """Bytes of the gradients of the parameters that a benchmark declares."""
+    return None if benchmark.parameters is None else float(FP32_BYTES * benchmark.parameters)
+
+
 def _assumed_evaluation(benchmark: Benchmark, seconds: np.ndarray, scoring: np.ndarray) -> np.ndarray:
     """Seconds of an evaluation, given the `seconds` of a training sample."""
     return np.asarray(benchmark.dataset.eval_samples * FORWARD * seconds + scoring)
@@ -224,7 +229,7 @@ def _estimated(
         start=0.0,
         watts=power_ceiling(system, machine),
         data=None,
-        weights=None if benchmark.parameters is None else float(FP32_BYTES * benchmark.parameters),
+        weights=_declared(benchmark),
         source=source,
         measured=False,
         notes=("start and input are not counted", "power is the most that the system draws"),

@@ -17,7 +17,7 @@ def ring(workers: int, nbytes: float, latency_s: float, bytes_per_s: float) -> f
 
 
 def communication(system: System, weights: float | None) -> float:
-    """Seconds that the workers of the system take to send `weights` bytes of gradients in a step; 0 for one worker.
+    """Seconds that the workers of the system take to exchange `weights` bytes of gradients once; 0 for one worker.
 
     Raises UserError if the link between the workers or the size of the model is not known. conf/hw/ does not have the
     link between nodes.

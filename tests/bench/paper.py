@@ -64,14 +64,14 @@ def counted(task: str, scale: str) -> Step:
     allowed = benchmark.free["global_batch_size"]
     assert isinstance(allowed, Range)
     largest = int(allowed.high / hyper["global_batch_size"])
-    parts, times = hyper["global_batch_size"], 1
+    parts = hyper["global_batch_size"]
     if "segment_length" in hyper:
         parts //= hyper["segment_length"]
     if "num_envs" in hyper:
-        parts, times = hyper["num_envs"], hyper["update_epochs"] * parts // hyper["minibatch_size"]
+        parts = hyper["num_envs"]
     modules = [each for each in vars(made).values() if isinstance(each, torch.nn.Module)]
     nbytes = sum(4 * parameter.numel() for each in modules for parameter in each.parameters())
-    return Step(parts * largest, operations * largest, nbytes, times)
+    return Step(parts * largest, operations * largest, nbytes, benchmark.exchanges_per_step)
 
 
 def full_gpt(hyper: Mapping[str, Any]) -> tuple[torch.nn.Module, int]:

@@ -49,7 +49,7 @@ def test_from_a_probe(capsys, kept):
 def test_two_machines_share_a_step_and_send_its_gradients(capsys, kept):
     link = ["hw.nodes=2", "hw.link_gb_per_s=1", "hw.link_latency_us=50"]
     told = made.told(capsys, *TASK, kept, *link)
-    step, sent = 0.011 / 2, 2 * (50e-6 + 0.5e6 / 1e9)
+    step, sent = 0.011 / 2, 2 * (50e-6 + 4 * made.BENCHMARK.parameters / 2 / 1e9)
     assert told["shares"]["communication"] / (told["shares"]["compute"] + told["shares"]["input"]) == pytest.approx(
         sent / step, rel=0.05
     )

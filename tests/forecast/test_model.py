@@ -8,7 +8,7 @@ from suite.errors import UserError
 from suite.forecast import rates as of_rates
 from suite.forecast import roughly
 from suite.forecast.choosing import cheapest, choices, fastest
-from suite.forecast.model import forecast, samples_to_target
+from suite.forecast.model import forecast, parts, samples_to_target
 from suite.forecast.needed import Needed, Took, evaluations, needed, on_grid
 from suite.forecast.workers import communication, ring
 from suite.measure.machine import Machine
@@ -241,6 +241,24 @@ def test_a_ring_of_workers():
     assert communication(two.model_copy(update=network), 1e6) == ring(16, 1e6, 20e-6, 10e9)
     with pytest.raises(UserError, match="size of the model"):
         communication(v100, None)
+
+
+def test_workers_exchange_the_declared_gradients_once_for_each_update():
+    """Not all that a probe saw in the state: a recurrent model carries activations, a norm its statistics."""
+    rates = of_rates.measured(made.probe([10.0], 1.0).cells[0], "a probe", BENCHMARK)
+    assert rates.weights == 4 * BENCHMARK.parameters
+    undeclared = BENCHMARK.model_copy(update={"parameters": None})
+    assert of_rates.measured(made.probe([10.0], 1.0).cells[0], "a probe", undeclared).weights == 1e6
+    told = [
+        parts(
+            BENCHMARK.model_copy(update={"exchanges_per_step": count}),
+            rates.shared(8, 0.001),
+            np.ones(1),
+            np.array([0]),
+        )
+        for count in (1, 48)
+    ]
+    assert [each["communication"] for each in told] == pytest.approx([0.001, 0.048])
 
 
 def test_an_estimate_from_peak_rates_is_of_the_declared_operations():

@@ -39,6 +39,11 @@ def test_a_state_holds_the_episodes_that_run(scale):
     assert (state["episode_actions"] >= 0).any()
 
 
+@pytest.mark.parametrize("scale", ["mini", "small"])
+def test_each_update_exchanges_gradients(scale):
+    assert config.benchmark("reinforcement_learning", scale).exchanges_per_step == recipe(scale).updates
+
+
 @each_framework
 def test_diverging_is_told_by_the_loss(framework):
     implementation = build(BY_ID["reinforcement_learning-mini"], framework, opt_base_learning_rate=1e38)
