@@ -83,7 +83,7 @@ def remarks(found: Measured) -> list[str]:
     lines = []
     if found.bound:
         bound = f"{1e3 * found.bound:g} ms at the {DRAWN}th percentile"
-        above = f", {number(found.too_high)}/s does not" if found.too_high else ""
+        above = f", {number(found.too_high)}/s was not shown to" if found.too_high else ""
         if found.highest:
             lines.append(f"{number(found.highest)}/s keeps {bound}{above}")
         elif any(load.failed or (load.shed and load.scenario == "single-stream") for load in found.loads):
