@@ -42,11 +42,15 @@ def kept(folder: Path) -> list[Path]:
 
 
 def weights(state: Mapping[str, np.ndarray]) -> set[str]:
-    """The names of the weights: floating-point arrays except the optimizer's moments, which are named MOMENT/WEIGHT."""
+    """The names of the weights: floating-point arrays except the optimizer's moments, which are named MOMENT/WEIGHT.
+
+    Nor are activations weights that a model carries from one step to the next, which are named carry/NAME.
+    """
     return {
         name
         for name, array in state.items()
-        if array.ndim and array.dtype.kind == "f" and name.partition("/")[2] not in state
+        if array.ndim and array.dtype.kind == "f"
+        if name.partition("/")[2] not in state and not name.startswith("carry/")
     }
 
 

@@ -61,6 +61,7 @@ def test_weights_in_few_bits_lie_on_a_grid_of_their_row_and_nothing_else_changes
         "layer.weight": random.normal(size=(5, 4, 3)).astype(np.float32),
         "layer.bias": random.normal(size=5).astype(np.float32),
         "momentum/layer.weight": random.normal(size=(5, 4, 3)).astype(np.float32),
+        "carry/layers": random.normal(size=(2, 3)).astype(np.float32),
         "table": np.zeros((2, 3), np.float32),
         "step": np.array(7),
     }
