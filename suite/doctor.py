@@ -192,7 +192,8 @@ def _missing(data_dir: str | None, counters: Sequence[float | None], found: Mach
             "pip install amdsmi==VERSION, that of ROCm, 6.4 or newer: cat /opt/rocm/.info/version",
         )
     for benchmark in config.benchmarks():
-        if need := files.missing_bytes(benchmark.dataset, root):
+        if files.missing_bytes(benchmark.dataset, root):
+            need = files.needed_bytes(benchmark.dataset, root)
             enough = need <= files.free_bytes(root)
             room = "" if enough else f", with {need / 1e9:.1f} GB free on its disk: data_dir=FOLDER"
             yield f"data of {benchmark.name}", f"{files.fetching(benchmark.name, data_dir)}{room}"

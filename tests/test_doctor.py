@@ -23,6 +23,7 @@ from suite.harness.workers.place import Place
 from suite.measure.accelerators import nvidia
 from suite.probe.instruments import torch_all_reduce
 from suite.probe.instruments.torch_all_reduce import AllReduce
+from suite.store import files
 from tests import distributions
 from tests.command import run
 from tests.eighth_task import HERE
@@ -64,6 +65,16 @@ def test_names_the_machine_every_benchmark_and_what_is_missing(
                 tensorflow = "installed" if "tensorflow" in frameworks(task) else "not written"
                 assert re.search(rf"^{task}/{scale} .* {tensorflow} +missing$", shown, re.M)
     assert "\x1b" not in shown
+
+
+def test_a_disk_too_small_for_data_and_what_it_is_made_from_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = config.benchmark("translation", "full").dataset
+    assert dataset.bytes < 1_000_000_000 < dataset.source_files.bytes
+    monkeypatch.setattr(files, "free_bytes", lambda _: 1_000_000_000)
+    assert doctor.main([f"data_dir={tmp_path}"]) == 0
+    assert re.search(r" translation/full data_dir=\S+, with \d\.\d GB free on its disk", capsys.readouterr().out)
 
 
 def test_a_task_is_not_installed_in_a_framework_in_which_it_is_not_written(

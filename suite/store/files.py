@@ -100,6 +100,21 @@ def missing_bytes(dataset: Dataset, root: Path) -> int:
     return sum(each.expected.bytes for each in faults(dataset, root, "size"))
 
 
+def needed_bytes(dataset: Dataset, root: Path, check: Check = "size") -> int:
+    """How many bytes what is not present and right needs, with the files it is made from, or its archive, if missing.
+
+    What has been downloaded so far needs no more room.
+    """
+    brought = [each.expected for each in faults(dataset, root, check)]
+    sources = 0
+    if brought and dataset.made is not None:
+        sources = needed_bytes(dataset.source_files, root, check)
+    elif brought and dataset.archive and not (root / dataset.archive.path).exists():
+        brought.append(dataset.archive)
+    there = sum(part.stat().st_size for each in brought if (part := partial(root / each.path)).exists())
+    return sources + sum(each.bytes for each in brought) - there
+
+
 def free_bytes(folder: Path) -> int:
     """How many bytes are free where `folder` is, or will be."""
     return shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
@@ -122,7 +137,7 @@ def ensure(dataset: Dataset, root: Path) -> Path:
         root.mkdir(parents=True, exist_ok=True)
         with holding(root / f".{_slug(dataset)}.lock"):
             found = faults(dataset, root)  # perhaps another process has just brought them
-            require_room(dataset, root, [each.expected for each in found])
+            require_room(dataset, root)
             if found and dataset.archive:
                 if not _is_right(dataset.archive, root):
                     download(dataset.archive, root / dataset.archive.path)
@@ -146,18 +161,9 @@ def data_option(data_dir: str | None) -> str:
     return f" data_dir={shlex.quote(data_dir)}" if data_dir else ""
 
 
-def require_room(dataset: Dataset, root: Path, missing: list[File]) -> None:
-    """Raise UserError if the disk has no room for what is missing, and for its archive.
-
-    What has been downloaded so far needs no more room.
-    """
-    brought = [root / each.path for each in missing]
-    need = sum(each.bytes for each in missing)
-    if missing and dataset.archive and not (root / dataset.archive.path).exists():
-        need += dataset.archive.bytes
-        brought.append(root / dataset.archive.path)
-    there = sum(part.stat().st_size for part in map(partial, brought) if part.exists())
-    require_free(root, need - there, dataset.name)
+def require_room(dataset: Dataset, root: Path) -> None:
+    """Raise UserError if the disk has no room for what the dataset still needs (`needed_bytes`)."""
+    require_free(root, needed_bytes(dataset, root, "remembered"), dataset.name)
 
 
 def require_free(root: Path, need: int, what: str) -> None:

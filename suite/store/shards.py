@@ -44,9 +44,8 @@ def ensure(benchmark: Benchmark, root: Path) -> Path:
         with holding(root / f".{benchmark.task}-{benchmark.scale}.lock"):
             if bring := load_bringing(benchmark.task):
                 bring.bring(benchmark.scale, root)
-            missing = [each.expected for each in files.faults(dataset, root)]
-            files.require_room(dataset, root, missing)
-            _make(benchmark, root, missing)
+            files.require_room(dataset, root)
+            _make(benchmark, root, [each.expected for each in files.faults(dataset, root)])
     except BrokenProcessPool as error:
         raise UserError(
             f"{dataset.name}: a process that makes its files was killed, perhaps for want of memory; the same command "

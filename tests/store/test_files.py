@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.config.dataset import Dataset
+from suite.config.dataset import Dataset, File
 from suite.errors import UserError
 from suite.store import files, sums
 from tests.store.conftest import MEMBERS, dataset, tar
@@ -216,10 +216,21 @@ def test_a_disk_that_cannot_hold_the_archive_beside_the_files_is_told(
     free = need + (len(packed) if archive_too else 0)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     if archive_too:
-        files.require_room(dataset(packed, NOWHERE), root, list(dataset(packed, NOWHERE).members))
+        files.require_room(dataset(packed, NOWHERE), root)
     else:
         with pytest.raises(UserError, match=r"Small Set needs 0\.0 GB in .*name a folder on a larger disk"):
-            files.require_room(dataset(packed, NOWHERE), root, list(dataset(packed, NOWHERE).members))
+            files.require_room(dataset(packed, NOWHERE), root)
+
+
+def test_what_is_made_needs_the_room_of_its_sources_only_until_they_are_there(root: Path) -> None:
+    packed = tar(MEMBERS)
+    made = dataset(packed, NOWHERE).model_copy(update={"made": (File(path="made/all.bin", bytes=100),)})
+    assert files.needed_bytes(made, root) == 100 + sum(map(len, MEMBERS.values())) + len(packed)
+    lay_out(root)
+    assert files.needed_bytes(made, root) == 100
+    shutil.rmtree(root / "set")
+    lay_out(root, {"made/all.bin": bytes(100)})
+    assert files.needed_bytes(made, root) == 0
 
 
 def test_the_command_that_brings_data_can_be_typed_as_it_is(root: Path) -> None:

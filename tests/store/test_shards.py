@@ -136,7 +136,7 @@ def test_a_disk_without_room_is_told_before_anything_is_brought(
         part = partial(tmp_path / "data" / file.path)
         part.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(bytes(file.bytes))
-    files.require_room(remote, tmp_path / "data", list(remote.members))
+    files.require_room(remote, tmp_path / "data")
 
 
 def test_a_sum_that_the_server_names_holds_the_file(server: Server, tmp_path: Path) -> None:
