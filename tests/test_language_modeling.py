@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite import config
-from suite.errors import BadPrediction
+from suite.errors import BadPrediction, UserError
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 from tasks.language_modeling import AUDITED, CHUNK, grammar, shards
@@ -119,6 +120,26 @@ def test_a_shard_that_was_cut_off_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(ValueError, match="is no shard of 8 tokens"):
         shards.read_shard(path)
+
+
+def test_files_of_zeros_are_no_shards_of_either_split(tmp_path):
+    """Nobody declares the sums of the published shards."""
+    part = config.benchmark("language_modeling", "full").of_subset(0.01)
+    for file in part.dataset.members:
+        path = tmp_path / file.path
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        os.truncate(path, file.bytes)
+    again = re.escape(f"; delete it and run python -m suite.data fetch language_modeling/full data_dir={tmp_path}")
+    with pytest.raises(UserError, match=rf"val_000000\.bin is no shard of .*{again}$"):
+        prepared(part, TASK, str(tmp_path))
+    header = np.zeros(shards.HEADER, "<i4")
+    header[:3] = shards.MAGIC, 1, 100_000_000
+    with (tmp_path / shards.SHARDED["full"].test).open("r+b") as file:
+        file.write(header.tobytes() + np.array([50_256], "<u2").tobytes())
+    for _ in range(2):  # also where the other arrays come from the cache
+        with pytest.raises(UserError, match=rf"train_000001\.bin is no shard: it does not begin with .*{again}$"):
+            prepared(part, TASK, str(tmp_path))
 
 
 SCORED = {

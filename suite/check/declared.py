@@ -73,12 +73,12 @@ def _brought(benchmark: Benchmark, task: Task, data_dir: str | None) -> Arrays:
     except UserError:  # sums or sizes other than declared are for the next promise
         if files.faults(benchmark.dataset, root):
             raise
-    return {**prepare(benchmark, task, root), **mapped(benchmark.dataset, root)}
+    return {**prepare(benchmark, task, root), **mapped(benchmark, root)}
 
 
 def _sums(benchmark: Benchmark, task: Task, made: Arrays, data_dir: str | None) -> None:
     dataset, root = benchmark.dataset, files.root(data_dir)
-    shards = mapped(dataset, root)
+    shards = mapped(benchmark, root)
     found = {name: array_sha256(array) for name, array in made.items() if name not in shards}
     sizes = split_sizes(benchmark, task, made)
     declared = dataset.arrays  # None where a sum is not declared

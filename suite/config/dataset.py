@@ -58,6 +58,8 @@ class Shards(Values):
     """numpy's name of the elements' type."""
     offset: int = Field(default=0, ge=0)
     """The number of bytes before the first element of each file."""
+    magic: int | None = None
+    """The int32, little-endian, that each file begins with. Left out if there is none."""
     samples_are: Literal["elements", "told"] = "elements"
     """`elements` if each element is a sample; `told` if other arrays say which elements form one, as with the bytes of
     pictures: then the number of samples in a part is not known before it is read."""

@@ -46,7 +46,7 @@ def prepared(benchmark: Benchmark, task: Task, data_dir: str | None = None) -> A
     does not hold the right arrays. Raises UserError naming the array, its declared and its found sum, or the size.
     """
     folder = shards.ensure(benchmark, files.root(data_dir))
-    arrays = {**_prepared(benchmark, task, folder), **shards.mapped(benchmark.dataset, folder)}
+    arrays = {**_prepared(benchmark, task, folder), **shards.mapped(benchmark, folder)}
     check_sizes(benchmark, task, arrays)
     return arrays
 

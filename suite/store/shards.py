@@ -60,18 +60,24 @@ def ensure(benchmark: Benchmark, root: Path) -> Path:
     return root
 
 
-def mapped(dataset: Dataset, root: Path) -> Arrays:
+def mapped(benchmark: Benchmark, root: Path) -> Arrays:
     """The dataset's sharded arrays, by the names that `suite.config.dataset.Shards` tells; read-only.
 
-    Raises UserError for a file that does not hold whole elements.
+    Raises UserError for a file that does not begin with its magic number, or does not hold whole elements.
     """
     arrays: Arrays = {}
+    dataset = benchmark.dataset
     for name, form in (dataset.shards or {}).items():
         for i, file in enumerate(dataset.shards_of(name)):
+            path = root / file.path
             try:
-                arrays[numbered(name, i)] = np.memmap(root / file.path, np.dtype(form.dtype), "r", form.offset)
+                begin = np.fromfile(path, "<i4", 1)
+                arrays[numbered(name, i)] = np.memmap(path, np.dtype(form.dtype), "r", form.offset)
             except (OSError, ValueError) as error:
-                raise UserError(f"{root / file.path} is no shard of {form.dtype}: {error}") from error
+                raise UserError(f"{path} is no shard of {form.dtype}: {error}") from error
+            if form.magic not in (None, *begin.tolist()):
+                again = files.fetching(benchmark.name, str(root))
+                raise UserError(f"{path} is no shard: it does not begin with {form.magic}; delete it and run {again}")
     return arrays
 
 

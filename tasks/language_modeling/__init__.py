@@ -27,8 +27,9 @@ from typing import Any
 import numpy as np
 
 from suite.errors import BadPrediction, UserError
+from suite.store.files import fetching
 from tasks.language_modeling import grammar
-from tasks.language_modeling.shards import SHARDED, Sharded, read_shard
+from tasks.language_modeling.shards import SHARDED, read_shard
 
 METRICS = {"perplexity": (0.0, math.inf), "log_perplexity": (0.0, math.inf), "excess_nats": (-math.inf, math.inf)}
 EOS = "<eos>"  # ends each line of the files, and stands before the first word of each text
@@ -45,7 +46,7 @@ def prepare(scale: str, files: Path) -> dict[str, np.ndarray]:
     """The arrays of `mini` (sampled from the grammar), `small` (WikiText-2), or what a sharded text is scored by."""
     if scale == "mini":
         return _grammar()
-    return _wikitext2(files / "wikitext-2") if scale == "small" else _sharded(SHARDED[scale], files)
+    return _wikitext2(files / "wikitext-2") if scale == "small" else _sharded(scale, files)
 
 
 def _grammar() -> dict[str, np.ndarray]:
@@ -63,9 +64,14 @@ def _wikitext2(folder: Path) -> dict[str, np.ndarray]:
     return _arrays(vocabulary, *(np.array([number[word] for word in words]) for words in (train, test)))
 
 
-def _sharded(text: Sharded, files: Path) -> dict[str, np.ndarray]:
+def _sharded(scale: str, files: Path) -> dict[str, np.ndarray]:
     """The test tokens after the first, which is the one that documents begin with."""
-    tokens = read_shard(files / text.test)
+    text = SHARDED[scale]
+    try:
+        tokens = read_shard(files / text.test)
+    except ValueError as error:
+        again = fetching(f"language_modeling/{scale}", str(files))
+        raise UserError(f"{error}; delete it and run {again}") from error
     if tokens[0] != text.begin:
         raise UserError(f"{files / text.test} begins with token {tokens[0]}, not with a document's first, {text.begin}")
     test = tokens[1 : text.test_tokens + 1]

@@ -49,8 +49,12 @@ def sharded(root: Path, sha256: bool = True) -> Dataset:
     )
 
 
+def benchmark_of(dataset: Dataset) -> Benchmark:
+    return PILOT.model_copy(update={"dataset": dataset})
+
+
 def test_shards_are_mapped_in_order(tmp_path: Path) -> None:
-    mapped = shards.mapped(sharded(tmp_path), tmp_path)
+    mapped = shards.mapped(benchmark_of(sharded(tmp_path)), tmp_path)
     assert list(mapped) == [f"train_numbers_000{i}" for i in range(4)]
     for found, right in zip(mapped.values(), NUMBERS, strict=True):
         assert isinstance(found, np.memmap)
@@ -62,7 +66,7 @@ def test_a_shard_of_half_an_element_is_named(tmp_path: Path) -> None:
     made = sharded(tmp_path)
     (tmp_path / "set/train_2.bin").write_bytes(b"8 bytes.odd")
     with pytest.raises(UserError, match=r"train_2\.bin is no shard of uint16"):
-        shards.mapped(made, tmp_path)
+        shards.mapped(benchmark_of(made), tmp_path)
 
 
 @pytest.mark.parametrize(("share", "left"), [(0.01, 1), (0.25, 1), (0.5, 2), (0.6, 3)])
@@ -97,9 +101,10 @@ def test_without_shards_there_is_no_part() -> None:
 def test_sums_that_nobody_declared_are_found(tmp_path: Path) -> None:
     made = sharded(tmp_path, sha256=False)
     assert files.faults(made, tmp_path) == []
-    found = arrays.sums(made, shards.mapped(made, tmp_path))
+    mapped = shards.mapped(benchmark_of(made), tmp_path)
+    found = arrays.sums(made, mapped)
     assert found == {f"train_numbers_000{i}": sums.sha256(tmp_path / f"set/train_{i}.bin") for i in range(4)}
-    assert arrays.sums(sharded(tmp_path), shards.mapped(made, tmp_path)) == {}
+    assert arrays.sums(sharded(tmp_path), mapped) == {}
 
 
 def test_a_file_in_the_place_of_another_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +216,7 @@ def numbered(monkeypatch: pytest.MonkeyPatch) -> Benchmark:
     dataset = PILOT.dataset.model_copy(update={"files": (), "archive": None, "made": (*made, declared), "shards": form})
     monkeypatch.setattr(shards, "ProcessPoolExecutor", lambda processes, *_: ThreadPoolExecutor(processes))
     monkeypatch.setattr(shards, "load_bringing", lambda _: None)
-    return PILOT.model_copy(update={"dataset": dataset})
+    return benchmark_of(dataset)
 
 
 def test_shards_are_made_again_with_the_file_that_they_are_made_from(
