@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -19,7 +20,7 @@ from suite.errors import UserError
 from suite.store import files
 from suite.store.disk import holding, partial
 from suite.store.modules import load_bringing, load_sharding
-from suite.store.processes import end_with_parent
+from suite.store.processes import blocked, end_with_parent
 from suite.store.sums import RememberedSums, sha256
 from suite.store.task import Arrays
 
@@ -115,9 +116,15 @@ def _make(benchmark: Benchmark, root: Path, missing: list[File]) -> None:
             processes = min(len(files_now), os.cpu_count() or 1, PROCESSES)
             with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), end_with_parent) as pool:
                 try:
-                    for made in as_completed([pool.submit(_make_one, *given, file, outdated) for file in files_now]):
+                    with blocked(signal.SIGINT):
+                        making = [pool.submit(_make_one, *given, file, outdated) for file in files_now]
+                    for made in as_completed(making):
                         made.result()
                         bar.update()
+                except KeyboardInterrupt:  # which the processes do not feel
+                    for process in multiprocessing.active_children():
+                        process.kill()
+                    raise
                 finally:
                     pool.shutdown(cancel_futures=True)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from suite.errors import UserError
 from suite.rules.seals import SEAL, SIGNATURE, Seal
+from suite.store.processes import blocked
 
 BESIDE = ".new"  # suffix of a file that is written beside its place
 
@@ -42,12 +43,9 @@ def install(staged: Path, target: Path) -> list[str]:
             place.parent.mkdir(parents=True, exist_ok=True)
             beside = written[place] = place.with_name(f".{place.name}{BESIDE}")
             shutil.copyfile(staged / path, beside)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
-        try:
+        with blocked(signal.SIGINT, signal.SIGTERM):
             for place, beside in written.items():
                 beside.replace(place)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     except OSError as error:
         raise UserError(f"cannot write {target}: {error.strerror}; mend that, and give the same command") from error
     finally:

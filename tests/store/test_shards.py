@@ -19,8 +19,10 @@ from suite.errors import UserError
 from suite.store import arrays, files, shards, sums
 from suite.store.disk import partial
 from suite.store.download import DownloadError, download
+from tests.command import run
 from tests.killed_making import killed_and_made
 from tests.store.conftest import Server
+from tests.waiting import FOREVER_S
 
 PILOT = config.benchmark("language_modeling", "pilot")
 NUMBERS = [np.arange(first, first + 10 * (first + 1), dtype=np.uint16) for first in range(4)]
@@ -189,6 +191,32 @@ def test_a_maker_that_is_killed_is_one_line(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(files, "require_room", lambda *_: None)
     with pytest.raises(UserError, match="a process that makes its files was killed, perhaps for want of memory"):
         shards.ensure(PILOT, tmp_path)
+
+
+INTERRUPTED = """
+import os, signal, time
+from pathlib import Path
+from suite import config
+from suite.errors import command
+from suite.store import files, shards
+
+if __name__ == "__main__":
+    files.ensure = lambda *_: None
+    command(lambda _: shards.ensure(config.benchmark("language_modeling", "pilot"), Path()))
+else:  # a maker that starts
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        print("a maker was interrupted", flush=True)
+    os.kill(os.getppid(), signal.SIGINT)
+    time.sleep(FOREVER_S)
+"""
+
+
+def test_ctrl_c_while_the_makers_start_ends_them_at_once_and_silently(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(INTERRUPTED.replace("FOREVER_S", str(2 * FOREVER_S)))
+    ended = run(tmp_path, "program")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, MutableMapping
@@ -16,6 +15,7 @@ from suite.harness.workers.channel import free_port
 from suite.harness.workers.place import LOCALHOST, OWN, Place
 from suite.measure.cpus import usable_cpus, usable_indices
 from suite.record.environment import STARTED
+from suite.store.processes import blocked
 
 THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
 NODES = Path("/sys/devices/system/node")
@@ -39,7 +39,7 @@ def started(
     command = [sys.executable, "-P", "-m", module]
     processes = []
     try:
-        with _blocked_in_children():
+        with blocked(*SIGNALS):
             for rank in range(1, world_size):
                 environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), OWN: place.own(rank)}
                 processes.append(
@@ -52,16 +52,6 @@ def started(
                 process.wait(_END_S)
             process.kill()
             process.wait()
-
-
-@contextlib.contextmanager
-def _blocked_in_children() -> Iterator[None]:
-    """Block `SIGNALS` in this process during the block, and from the first moment on in processes started in it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def take_share(place: Place, environ: MutableMapping[str, str] = os.environ) -> None:
