@@ -45,7 +45,7 @@ REFUSED = {
     "a syntax error": (having("model.py", "x = 1\ndef f(:\n"), "model.py, line 2: invalid syntax"),
     "an error of its own": (
         entry(NUMPY.read_text() + "\n1 / 0\n"),
-        "ours cannot be loaded: __init__.py:48: ZeroDivisionError: division by zero",
+        "ours cannot be loaded: __init__.py:51: ZeroDivisionError: division by zero",
     ),
     "an exit of its own": (entry(NUMPY.read_text() + "\nraise SystemExit(0)\n"), "cannot be loaded: __init__.py:"),
     "a link": (lambda ours: (ours / "data.txt").symlink_to("/etc/hostname"), "data.txt is a symbolic link: put the"),

@@ -27,7 +27,7 @@ def test_code_that_exits_is_told_and_needs_a_new_run(tmp_path):
     """Mended code is other code, with which a run does not go on."""
     ours(tmp_path, "train_until", "import sys; sys.exit()")
     said = refused(tmp_path, *RUN)
-    assert "error: train_until of implementation_ours called sys.exit(None) at ours/__init__.py:21. The contra" in said
+    assert "error: train_until of implementation_ours called sys.exit(None) at ours/__init__.py:22. The contra" in said
     assert said.endswith(" Mend that, and begin a new run\n")
 
 
