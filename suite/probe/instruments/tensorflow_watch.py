@@ -192,7 +192,7 @@ class Places:
 def _either(first: Noted, other: Noted) -> Noted:
     """What is known of an operation that has the name of one of another function within, as in the branches of a cond.
 
-    Its tensors are the larger, since memory has to be told of either. A placeholder never runs.
+    Its tensors are the larger, since memory has to be told of either. A placeholder, a graph's input, never runs.
     """
     if other.kind == "Placeholder" or first.shapes == other.shapes:
         return first
