@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -244,82 +242,6 @@ def test_a_run_that_is_interrupted_again_ends_then(tmp_path: Path, uri: str) -> 
     (again,) = content(uri)
     assert first["status"] == again["status"] == "KILLED"
     assert (first["times"][1], again["times"][1]) == (1_700_000_010_000, 1_700_000_030_000)
-
-
-def test_a_run_whose_files_are_refused_has_ended_in_mlflow(
-    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: object) -> None:
-        raise PermissionError("no credentials")
-
-    run = ExampleRun(tmp_path / "out").complete()
-    with monkeypatch.context() as patch:
-        patch.setattr(MlflowClient, "log_artifact", refused)
-        assert sync.main([str(run.folder)]) == 1
-    (ended,) = content(uri)
-    assert sync.main([str(run.folder)]) == 0
-    (found,) = content(uri)
-    assert ended["status"] == found["status"] == "FINISHED"
-    assert (ended["artifacts"], bool(found["artifacts"])) == ([], True)
-
-
-def test_a_run_that_is_deleted_meanwhile_comes_in_again_whole(tmp_path: Path, uri: str) -> None:
-    run = ExampleRun(tmp_path / "out").begin()
-    mirror = Mirror(run.folder)
-    run.block(0.5)
-    mirror.update()
-    (gone,) = content(uri)
-    MlflowClient(uri).delete_run(gone["id"])
-    run.block(0.6)
-    with pytest.raises(BehindError):
-        mirror.update()
-    mirror.update()
-    mirror.close()
-    (found,) = content(uri)
-    assert gone["points"]
-    for name, points in gone["points"].items():
-        assert set(points) <= set(found["points"][name])
-
-
-def test_a_result_that_was_deleted_comes_in_again_with_the_runs_that_are_there(tmp_path: Path, uri: str) -> None:
-    for index in (1, 2):
-        ExampleRun(tmp_path / "out" / f"run_{index}", index, 2, "cafe").complete()
-    assert sync.main([str(tmp_path / "out")]) == 0
-    *runs, gone = content(uri)
-    MlflowClient(uri).delete_run(gone["id"])
-    assert sync.main([str(tmp_path / "out")]) == 0
-    *again, parent = content(uri)
-    assert [run["id"] for run in again] == [run["id"] for run in runs]
-    assert {run["tags"]["mlflow.parentRunId"] for run in again} == {parent["id"]} != {gone["id"]}
-    for name in ("status", "times", "points"):
-        assert parent[name] == gone[name]
-
-
-@pytest.mark.parametrize("address", ["http://me:secret@127.0.0.1:{}", "http://127.0.0.1:{}?password=secret"])
-def test_a_server_that_refuses_is_one_line_without_the_password(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], address: str
-) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", address.format(taken.getsockname()[1]))
-        folder = ExampleRun(tmp_path / "out").complete().folder
-        assert sync.main([str(folder)]) == 1
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert f"python -m suite.sync {folder}" in err
-    assert "127.0.0.1" in err
-    assert "secret" not in err
-
-
-def test_a_database_that_cannot_be_opened_is_told_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    waits: list[float] = []
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}")  # a folder
-    monkeypatch.setattr(time, "sleep", waits.append)
-    assert sync.main([str(ExampleRun(tmp_path / "out").complete().folder)]) == 1
-    assert "unable to open database file" in capsys.readouterr().err
-    assert sum(waits) < 1
 
 
 def test_evidence_that_was_sealed_anew_replaces_what_is_there(tmp_path: Path, uri: str) -> None:
