@@ -25,12 +25,18 @@ def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
 
-@pytest.mark.slow
-def test_a_followed_run_is_in_mlflow_when_it_has_ended(tmp_path: Path) -> None:
-    run = ExampleRun(tmp_path / "out").begin()
+def followed(folder: Path) -> tuple[ExampleRun, Tracker]:
+    """A run that has begun, and its tracker, which MLflow has answered."""
+    run = ExampleRun(folder / "out").begin()
     tracker = Tracker(run.folder)
     tracker.start()
     assert tracker.wait_ready(FOREVER_S)
+    return run, tracker
+
+
+@pytest.mark.slow
+def test_a_followed_run_is_in_mlflow_when_it_has_ended(tmp_path: Path) -> None:
+    run, tracker = followed(tmp_path)
     run.block(0.9).end().seal()
     assert tracker.finish(FOREVER_S)
     (found,) = content(f"sqlite:///{tmp_path}/mlflow.db")
@@ -39,10 +45,7 @@ def test_a_followed_run_is_in_mlflow_when_it_has_ended(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_that_is_given_up_is_brought_in_as_far_as_it_came(tmp_path: Path) -> None:
-    run = ExampleRun(tmp_path / "out").begin()
-    tracker = Tracker(run.folder)
-    tracker.start()
-    assert tracker.wait_ready(FOREVER_S)
+    run, tracker = followed(tmp_path)
     run.block(0.9)
     tracker.close()
     assert tracker.finish(FOREVER_S)
