@@ -11,7 +11,7 @@ import pytest
 from suite import mlperf
 from tests.mlperf import maker
 from tests.mlperf.found import strict_findings
-from tests.mlperf.maker import RULESET, entries, find, text
+from tests.mlperf.maker import RULESET, Entry, entries, find, text
 
 
 def test_a_compliant_package_passes(tmp_path: Path) -> None:
@@ -35,6 +35,37 @@ def test_copies(tmp_path: Path, disguise: str) -> None:
     assert strict_findings(tmp_path / maker.ORG) == [("copy", "result_7.txt", None)]
 
 
+def runs_alike(folder: Path, *made: list[Entry]) -> list[str]:
+    """The logs that are found to be copies, of these."""
+    for at, each in enumerate(made):
+        (folder / f"result_{at}.txt").write_text(text(each))
+    return [name for rule, name, _ in strict_findings(folder) if rule == "copy"]
+
+
+def of_qualities(seed: int, *qualities: float) -> list[Entry]:
+    """A run with these qualities."""
+    made = entries(seed)
+    evaluations = [each for each in made if each["key"] == "eval_accuracy"]
+    for each, quality in zip(evaluations, qualities, strict=True):
+        each["value"] = quality
+    return made
+
+
+def test_times_alone_or_qualities_alone_tell_a_copy(tmp_path: Path) -> None:
+    later = of_qualities(2, 0.97, 0.96, 0.95, 0.9)
+    [each for each in later if each["key"] == "eval_start"][1]["time_ms"] += 3
+    alike = [find(entries(2), "eval_accuracy")["value"], 0.96, 0.95, 0.9]
+    assert runs_alike(tmp_path, entries(2), later) == ["result_1.txt"]
+    assert runs_alike(tmp_path, of_qualities(2, *alike), of_qualities(3, *alike)) == ["result_1.txt"]
+    assert runs_alike(tmp_path, *[entries(2)] * 3) == ["result_1.txt", "result_2.txt"]  # each is named once
+
+
+def test_what_may_be_alike_by_chance_tells_no_copy(tmp_path: Path) -> None:
+    begun = [made[: made.index(find(made, "block_start")) + 1] for made in (entries(2), entries(3))]
+    assert runs_alike(tmp_path, *begun) == []
+    assert runs_alike(tmp_path, of_qualities(2, 1, 1, 1, 0.9), of_qualities(3, 1, 1, 1, 0.9)) == []
+
+
 def test_copies_on_another_system(tmp_path: Path) -> None:
     results = maker.package(tmp_path)
     other = tmp_path / maker.ORG / "systems" / "other.json"
@@ -55,8 +86,17 @@ def test_the_organisation_is_the_submitter(tmp_path: Path) -> None:
     assert strict_findings(tmp_path / maker.ORG) == [("organisation", "result_2.txt", line)]
     assert strict_findings(tmp_path) == [("organisation", "result_2.txt", line)]
     assert strict_findings(results) == [("organisation", "result_2.txt", line)]  # where the other logs tell who submits
-    maker.describe(results, submitter="A")
-    assert {rule for rule, _, _ in strict_findings(tmp_path / maker.ORG)} == {"organisation"}
+    maker.describe(results, submitter="A")  # too short to be told for a part of the name in the logs
+    found = [rule for rule, _, _ in strict_findings(tmp_path / maker.ORG)]
+    assert found == ["organisation"] * 10
+
+
+def test_where_no_name_prevails_the_logs_do_not_tell_who_submits(tmp_path: Path) -> None:
+    for at, name in enumerate(("First", "Second")):
+        made = entries(at)
+        find(made, "submission_org")["value"] = name
+        (tmp_path / f"result_{at}.txt").write_text(text(made))
+    assert not any(rule == "organisation" for rule, _, _ in strict_findings(tmp_path))
 
 
 def test_a_result_is_of_one_division(tmp_path: Path) -> None:
@@ -114,3 +154,5 @@ def test_only_a_run_that_missed_the_target_is_excused(tmp_path: Path) -> None:
     review = mlperf.review(results, RULESET, strict=True)
     assert review.verdict == "fail"
     assert [finding.rule for finding in review.findings if finding.severity == "fail"] == ["mlperf-strict/excused"]
+    alone = strict_findings(results / "result_4.txt")  # none is dropped of one
+    assert "excused" not in {rule for rule, _, _ in alone}
