@@ -187,8 +187,9 @@ def test_data_without_declared_sums_is_told_by_sum(run, monkeypatch):
         return {finding.severity for finding in RUN.by_rule["data.1"](reading.Evidence.read(run.folder))}
 
     assert severities() == {"note"}
-    run.edit(logkeys.DATASET, lambda record: record["metadata"].update(arrays={}))
-    assert severities() == {"note", "fail"}
+    for arrays in ({}, dict.fromkeys(BENCHMARK.dataset.arrays, "a sum")):
+        run.edit(logkeys.DATASET, lambda record, arrays=arrays: record["metadata"].update(arrays=arrays))
+        assert severities() == {"note", "fail"}
 
 
 def test_predictions_are_not_scored_on_other_data_than_the_run_had(run, monkeypatch):

@@ -28,6 +28,11 @@ def own_cadence_in_the_configuration(run):
     run.edit_config(lambda values: values["benchmark"]["evaluation"].update(every=7))
 
 
+@breaks("division.2")
+def other_data_in_the_configuration(run):
+    run.edit_config(lambda values: values["benchmark"]["dataset"]["arrays"].update(train_images="0" * 64))
+
+
 def declared(run, key, name, value):
     """Let log, configuration and system description declare the same."""
     run.edit(key, lambda record: record.update(value=value))
@@ -154,6 +159,11 @@ def another_status_in_the_configuration(run):
 @breaks("data.1")
 def other_data(run):
     run.edit(logkeys.DATASET, lambda record: record["metadata"]["arrays"].update(train_images="0" * 64))
+
+
+@breaks("data.1")
+def data_of_another_name(run):
+    run.edit(logkeys.DATASET, lambda record: record.update(value="digits-2"))
 
 
 @breaks("data.1")

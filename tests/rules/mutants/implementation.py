@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 from suite.config import logkeys
@@ -86,6 +87,12 @@ def everywhere(run: Evidence, **changes: Any) -> None:
 @own
 def another_framework_imported(run):
     everywhere(run, imports={"tensorflow": None})
+
+
+@breaks("implementation.1")
+@own
+def no_framework_imported(run):
+    everywhere(run, imports={"numpy": metadata.version("numpy")})
 
 
 @breaks("implementation.1")
