@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shutil
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 
 from suite import mlperf
 from suite.errors import UserError
+from suite.mlperf import packages
+from suite.mlperf.logs import LogReview
+from suite.mlperf.scores import score
 from suite.review.__main__ import main
 from tests.mlperf import maker
 from tests.mlperf.maker import BENCHMARK, ORG, RULESET, SYSTEM, entries, find, text
@@ -133,6 +137,46 @@ def test_a_second_one_makes_the_result_invalid(results: Path) -> None:
     assert review.verdict == "fail"
 
 
+def test_of_unet3d_four_runs_are_left_out_at_each_end() -> None:
+    group = packages.Group(Path("/"), Path("/"), [])
+    passed = [LogReview(str(at), "pass", [], "pass", "unet3d", minutes=at) for at in (1, 2, 3, 4, 10, 20, 90, 91)]
+    failed = [LogReview(str(at), "fail", [], "fail", "unet3d", minutes=5) for at in range(3)]
+    assert score(group, passed[:-1] + failed[:2], 1.0).minutes == 10.0
+    assert score(group, passed[:-1] + failed, 1.0).minutes == 15.0
+    assert score(group, passed + failed[:2], 1.0).minutes == 15.0
+    assert score(group, passed + failed[:2] * 2, 1.0).minutes == 52.75
+    assert score(group, passed + failed[:2] * 3, 1.0).minutes is None
+
+
+def test_a_log_that_cannot_be_read_is_not_dropped(results: Path) -> None:
+    (results / "result_4.txt").unlink()
+    os.mkfifo(results / "result_4.txt")
+    review = mlperf.review(results, RULESET)
+    assert (review.verdict, review.scores[0].compliant) == ("error", 9)
+
+
+def test_logs_of_no_submission_are_noted_if_they_are_fewer_than_asked_for(results: Path, tmp_path: Path) -> None:
+    (tmp_path / "some").mkdir()
+    for name in ("result_0.txt", "result_1.txt"):
+        shutil.copy(results / name, tmp_path / "some")
+    found = [(each.rule, each.severity) for each in mlperf.review(tmp_path / "some", RULESET).findings]
+    assert found == [(f"{RULESET}/runs", "note")]
+    assert mlperf.review(tmp_path / "some" / "result_0.txt", RULESET).findings == []
+
+
+def test_what_is_wrong_with_a_description_is_told_once(results: Path) -> None:
+    shutil.copytree(results, results.with_name("again"))
+    maker.describe(results, status="onprem")
+    assert len(mlperf.review(results.parents[2], RULESET).findings) == 1
+
+
+def test_a_log_is_of_the_benchmark_that_it_names_first(results: Path) -> None:
+    made = entries()
+    made.insert(-1, {**find(made, "submission_benchmark"), "value": "bert"})
+    (results / "result_0.txt").write_text(text(made))
+    assert mlperf.review(results / "result_0.txt", RULESET).scores[0].benchmark == BENCHMARK
+
+
 def test_a_log_without_a_benchmark_belongs_to_the_others(results: Path) -> None:
     (results / "result_3.txt").write_text("no log\n")
     review = mlperf.review(results, RULESET)
@@ -211,6 +255,14 @@ def test_what_lies_outside_is_not_read(results: Path, tmp_path: Path) -> None:
     review = mlperf.review(results, RULESET)
     assert review.verdict == "error"
     assert len(review.logs) == 9
+    systems = results.parents[2] / "systems"
+    systems.rename(tmp_path / "systems")
+    systems.symlink_to(tmp_path / "systems")
+    found = mlperf.review(results.parents[2], RULESET).findings
+    assert {each.file for each in found if each.rule != f"{RULESET}/runs"} == {
+        "systems",
+        f"results/{SYSTEM}/{BENCHMARK}/result_0.txt",
+    }
 
 
 def test_no_log(tmp_path: Path) -> None:
