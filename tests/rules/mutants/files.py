@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 
@@ -118,6 +119,28 @@ def predictions_with_text(run):
 def manifest_that_leaves_the_folder(run):
     path = run.folder / evidence.MANIFEST
     path.write_text(path.read_text().replace('"power.csv"', '"../../etc/passwd"'))
+
+
+def manifest(run, change):
+    path = run.folder / evidence.MANIFEST
+    values = json.loads(path.read_text())
+    change(values)
+    path.write_text(json.dumps(values))
+
+
+@breaks("package.3")
+def manifest_of_another_version(run):
+    manifest(run, lambda values: values.update(version=2))
+
+
+@breaks("package.3")
+def manifest_that_says_more_of_a_file(run):
+    manifest(run, lambda values: values["files"][evidence.LOG].update(mode="0644"))
+
+
+@breaks("package.3")
+def manifest_of_a_size_as_text(run):
+    manifest(run, lambda values: values["files"][evidence.LOG].update(size="large"))
 
 
 @breaks("package.3")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
 from suite.record import evidence, mllog
 from tests.rules.mutants.benchmark import open_division
 from tests.rules.mutants.registry import breaks, drop, index_of
+from tests.rules.subject import EVERY
 
 
 @breaks("log.1")
@@ -135,6 +138,17 @@ def samples_counted_seldom(run):
 
 
 @breaks("log.5")
+def samples_counted_half_as_often(run):
+    def change(records):
+        at = index_of(records, logkeys.TRACKED)
+        seconds = (records[at + 1]["time_ms"] - records[at - 1]["time_ms"]) / 1000
+        records[at + 1]["value"]["throughput"] = 2 * EVERY / seconds
+        del records[at]
+
+    run.edit_log(change)
+
+
+@breaks("log.5")
 def trained_before_the_run(run):
     def change(records):
         at = index_of(records, logkeys.TRACKED)
@@ -242,6 +256,11 @@ def a_throughput_beyond_all_measure(run):
 @breaks("timing.6")
 def made_in_1970(run):
     run.move(1000 - run.records()[0]["time_ms"])
+
+
+@breaks("timing.6")
+def made_in_two_days(run):
+    run.move(time.time_ns() // 1_000_000 + 48 * 3_600_000 - run.records()[0]["time_ms"])
 
 
 @breaks("timing.6")
