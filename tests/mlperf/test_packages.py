@@ -238,6 +238,8 @@ def test_a_system_description_that_is_none(results: Path, content: str | None) -
     review = mlperf.review(results.parents[2], RULESET)
     assert review.verdict == "fail"
     assert {(f.rule, f.file) for f in review.findings} == {(f"{RULESET}/system", f"systems/{SYSTEM}.json")}
+    before_the_checker = mlperf.review(results.parents[2], "mlperf-0.7").findings
+    assert {f.severity for f in before_the_checker if f.rule == "mlperf-0.7/system"} == {"note"}
 
 
 def test_another_spelling_of_the_status_is_a_note(results: Path) -> None:
@@ -245,6 +247,7 @@ def test_another_spelling_of_the_status_is_a_note(results: Path) -> None:
     review = mlperf.review(results.parents[2], RULESET)
     assert review.verdict == "pass"
     assert [f.severity for f in review.findings] == ["note"]
+    assert not any("/system" in f.rule for f in mlperf.review(results.parents[2], "mlperf-0.7").findings)
 
 
 def test_what_lies_outside_is_not_read(results: Path, tmp_path: Path) -> None:

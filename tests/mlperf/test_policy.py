@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from suite.mlperf import policy
 from suite.mlperf.lines import LogLine
-from tests.mlperf.maker import RULESET, Entry, entry
+from tests.mlperf.found import strict_findings
+from tests.mlperf.maker import RULESET, Entry, entries, entry, find, text
 
 
 def lines_of(*made: Entry) -> list[LogLine]:
@@ -51,6 +54,14 @@ def test_schedules(batch: int, benchmark: str, places: tuple[int, ...]) -> None:
     assert departures(places) == 0
     assert departures(places[1:]) == 1
     assert departures((places[0], places[1] + batch)) == 1
+    assert [departures((places[0] + late, places[1] + late)) for late in (batch, batch + batch // 2)] == [0, 1]
+
+
+def test_where_the_rule_files_check_the_first_evaluation_the_policy_does_not() -> None:
+    known = policy.policy("deepseekv3_671b", RULESET)
+    assert known
+    evaluations = (entry(0, "eval_accuracy", 1, samples_count=at) for at in (700, 764, 828))
+    assert list(policy.schedule(known, lines_of(entry(0, "global_batch_size", 64), *evaluations))) == []
 
 
 @pytest.mark.parametrize("ruleset", ["mlperf-5.0", "mlperf-5.1"])
@@ -111,3 +122,15 @@ def test_schedules_in_parts_of_an_epoch(places: tuple[float, ...], departing: in
     lines = lines_of(*(entry(0, "eval_accuracy", 0.5, epoch_num=at) for at in places))
     found = [line for line, _, _ in policy.schedule(known, lines)]
     assert len([line for line in found if line is not lines[0]]) == departing
+
+
+def test_values_written_as_text_and_settings_of_the_open_division(tmp_path: Path) -> None:
+    log = tmp_path / "result_0.txt"
+    made = entries()
+    find(made, "opt_gradient_clip_norm")["value"] = "0.3"
+    log.write_text(text(made))
+    assert strict_findings(log) == []
+    find(made, "opt_gradient_clip_norm")["value"] = 1.0
+    find(made, "submission_division")["value"] = "open"
+    log.write_text(text(made))
+    assert strict_findings(log) == []
