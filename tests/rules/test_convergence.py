@@ -78,6 +78,13 @@ def test_reference_runs_that_all_agree_leave_room_for_the_evaluation_period():
     assert t_test(5000, 3, 100, [same]).outcome == "fail"
 
 
+def test_a_reference_run_that_missed_the_target_is_the_slowest():
+    made = population(100, [5000, None, 6000, 6000, 7000], 1, 10)
+    assert (made.mean, made.count) == (pytest.approx(19_000 / 3), 3)
+    assert population(100, [5000, None, 6000, 6000, None], 1, 10).mean == 6000
+    assert made.deviation == pytest.approx(np.std([5000, 6000, 6000, 7000], ddof=1))  # of fewer than are asked for
+
+
 @given(st.lists(st.integers(1, 10**6), min_size=4, max_size=20), st.integers(1, 10**6), st.integers(1, 50))
 def test_never_refuses_who_is_as_slow_as_the_reference(samples, extra, count):
     point = population(8, samples, 100, 10)
