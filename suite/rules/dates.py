@@ -105,8 +105,7 @@ def _overlapping(told: Sequence[_Stay]) -> Iterator[tuple[_Stay, _Stay, int]]:
             left = [  # by the clock of the later run
                 (each, each.ended_ms - each.ahead_ms(by_boot) + stay.ahead_ms(by_boot))
                 for each in placed[:at]
-                if each.run is not stay.run
-                and (by_boot or (None in (each.offset, stay.offset) and result_of(each.run) != result_of(stay.run)))
+                if by_boot or (None in (each.offset, stay.offset) and result_of(each.run) != result_of(stay.run))
             ]
             overlapping = [pair for pair in left if stay.begun_ms < pair[1] - OVERLAP_MS]
             if overlapping:
