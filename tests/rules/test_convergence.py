@@ -16,7 +16,8 @@ from suite.rules.convergence import at, convergence, margin, population, t_test
 from suite.rules.reading import RESULT, Evidence
 from suite.rules.reference import recipe
 from suite.rules.verdict import review
-from tests.rules.evidence_maker import reference_points, write_result
+from tests.rules.evidence_maker import reference_points, write_result, write_run
+from tests.rules.mutants.benchmark import open_division
 from tests.rules.mutants.outcome import interrupted
 from tests.rules.subject import BENCHMARK
 
@@ -213,6 +214,7 @@ def test_points_of_another_recipe_and_points_of_too_few_runs_do_not_count(sound_
 def test_applies_to_results_that_have_an_olympic_mean(sound_result, tmp_path):
     runs = evidence(sound_result)
     assert convergence(runs[:2]) is None
+    assert convergence(runs[:3]).count == 1
     for run in write_result(tmp_path, 2):
         interrupted(run)
     lost = evidence(tmp_path)
@@ -221,6 +223,8 @@ def test_applies_to_results_that_have_an_olympic_mean(sound_result, tmp_path):
     data = BENCHMARK.dataset.model_copy(update={"subset": 0.5})
     runs[0].benchmark = BENCHMARK.model_copy(update={"dataset": data})
     assert convergence(runs) is None
+    open_division(write_run(tmp_path / "open"))
+    assert convergence([Evidence.read(tmp_path / "open"), *runs[1:]]) is None
 
 
 def test_band_spans_the_runs_and_keeps_who_has_arrived():

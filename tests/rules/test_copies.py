@@ -10,7 +10,7 @@ from suite.rules.verdict import review
 from suite.store.arrays import prepared
 from tests.rules.editor import Evidence
 from tests.rules.evidence_maker import write_result, write_run
-from tests.rules.mutants.copies import copied
+from tests.rules.mutants.copies import copied, tracked
 from tests.rules.subject import BENCHMARK
 
 
@@ -47,6 +47,15 @@ def test_a_copy_of_another_submitter_s_names_both(tmp_path):
     assert second.folder == copied
     found = [(f.file, f.severity) for f in review(tmp_path).findings if f.rule == "runs.8"]
     assert sorted(found) == [("one/run_2/log.txt", "error"), ("two/run_2/log.txt", "error")]
+
+
+def test_losses_that_are_all_alike_are_no_copy(tmp_path):
+    for run in write_result(tmp_path, 2):
+        records = run.records()
+        for value in tracked(records):
+            value["loss"] = 0.5
+        run.write(records)
+    assert copies(tmp_path) == []
 
 
 def test_one_seed_in_two_frameworks_may_give_one_curve(tmp_path):

@@ -84,6 +84,21 @@ def test_an_energy_without_the_accelerators_says_so(tmp_path):
     assert notes(run) == {"measurement.2"}
     (made,) = review(run.folder).runs
     assert (made.summary.energy_source, made.summary.partial) == ("rapl without accelerators", True)
+    run.edit(logkeys.ENERGY, lambda record: record["metadata"].pop("covers"))  # as older evidence, which lacks it
+    assert notes(run) == {"measurement.2"}
+
+
+def test_a_run_of_the_open_division_may_compute_less_a_sample(run):
+    open_division(run)
+    run.squeeze(5)
+    assert notes(run) <= {"division.7"}
+
+
+def test_the_price_is_that_of_all_nodes(run):
+    run.edit_config(lambda values: values["system"].update(nodes=2))
+    priced = {each.found for each in review(run.folder).findings if each.rule == "measurement.3"}
+    (cost,) = (record for record in run.records() if record["key"] == logkeys.COST)
+    assert priced == {str(cost["value"]), str(cost["metadata"]["price_per_hour"])}
 
 
 def test_a_node_of_which_nothing_was_measured_is_told_as_such(tmp_path):

@@ -35,6 +35,21 @@ def target_met_before(run):
     run.edit(keys.EVAL_ACCURACY, change)
 
 
+@breaks("quality.2")
+def target_met_at_the_evaluation_before(run):
+    def change(record):
+        record.update(value=0.99)
+        record["metadata"].update(metrics={"accuracy": 0.99})
+
+    run.edit(keys.EVAL_ACCURACY, change, at=-2)
+
+
+@breaks("quality.1")
+def trained_on_after_the_target(run):
+    for key in (keys.BLOCK_STOP, keys.RUN_STOP):
+        run.edit(key, lambda record: record["metadata"].update(samples_count=6100), at=-1)
+
+
 @breaks("quality.6")
 def a_quality_before_the_last_that_is_not_its_metric(run):
     run.edit(keys.EVAL_ACCURACY, lambda record: record.update(value=0.1))
@@ -132,6 +147,16 @@ def less_energy(run):
 @breaks("measurement.1")
 def estimate_not_labelled(run):
     run.edit(logkeys.ENERGY, lambda record: record["metadata"].update(source="nvml"))
+
+
+@breaks("measurement.1")
+def an_energy_of_more_of_the_time(run):
+    run.edit(logkeys.ENERGY, lambda record: record["metadata"].update(coverage=1.1))
+
+
+@breaks("measurement.1")
+def an_energy_that_was_sampled_more_often(run):
+    run.edit(logkeys.ENERGY, lambda record: record["metadata"].update(interval_s=0.5))
 
 
 @breaks("measurement.1")

@@ -48,6 +48,11 @@ def a_restart_whose_clocks_differ(run):
     restarted(run, keys.EVAL_STOP, clock={"source": "boot", "passed_ms": {"boot": 3_600_000, "wall": 0}})
 
 
+@breaks("timing.7")
+def a_restart_before_which_the_clock_was_set_on(run):
+    restarted(run, keys.EVAL_STOP, clock={"source": "boot", "passed_ms": {"boot": 0, "wall": 3000}})
+
+
 def told_of_the_clock(run, restart):
     """Let the run begin in one boot, and go on by a clock that tells `restart`."""
     run.boot()

@@ -38,6 +38,11 @@ def seed_as_text(run):
 
 
 @breaks("runs.2")
+def a_seed_beyond_all(run):
+    reseeded(run, 2**31)
+
+
+@breaks("runs.2")
 def another_seed(run):
     run.edit(keys.SEED, lambda record: record.update(value=5))
 
