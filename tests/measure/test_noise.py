@@ -130,6 +130,8 @@ def test_a_single_noisy_node_makes_the_run_noisy_and_is_named() -> None:
     found = noise.judge([*samples(0.0, 0.0), *loud], {}, 10)
     assert found.reasons == ("node 2: other processes took 6.0% of the CPUs",)
     assert found.figures["others"] == 0.0  # the leader's
+    throttled = noise.judge([*samples(0.0, 0.0), *loud], {"the CPU": 5000.0}, 10)  # as the leader's counters tell
+    assert throttled.reasons == ("the CPU was throttled for 50.0% of the time", *found.reasons)
 
 
 def test_a_sample_weighs_as_long_as_it_lasted() -> None:

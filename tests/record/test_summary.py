@@ -2,7 +2,13 @@
 
 import pytest
 
-from suite.record.summary import format_joules, format_seconds
+from suite.record.summary import Summary, format_joules, format_seconds
+
+
+@pytest.mark.parametrize(("coverage", "partial"), [(0.949, True), (0.95, False), (None, False)])
+def test_an_energy_stands_for_a_run_from_95_percent_of_its_time_on(coverage, partial):
+    assert Summary(joules=1.0, coverage=coverage).partial == partial
+    assert not Summary(joules=None, coverage=coverage).partial
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,13 @@ import pytest
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
+from suite.config.formats import formats
+from suite.rules.reading import RUN, Evidence
 from suite.rules.verdict import review
 from tests.rules import evidence_maker
 from tests.rules.evidence_maker import described, isolate, write_run
 from tests.rules.found import ALWAYS, rules_of
-from tests.rules.mutants.benchmark import open_division
+from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.log import insert
 from tests.rules.subject import BENCHMARK, UNKNOWN_REVISION, WITH_H200
 
@@ -35,6 +37,34 @@ def test_a_revision_that_the_reviewer_lacks_is_noted(run):
 def test_a_run_of_no_revision_is_noted_by_one_rule(run):
     run.recode(revision=None, dirty=None)
     assert notes(run) == {"model.3"}
+
+
+def test_a_revision_of_which_nobody_knows_whether_it_was_changed_is_noted(run):
+    run.recode(dirty=None)
+    assert notes(run) == {"model.3"}
+
+
+@pytest.mark.parametrize("size", [50, 400])
+def test_the_ends_of_a_range_are_in_it(run, size):
+    hyperparameters(run, global_batch_size=size)
+    assert [*RUN.by_rule["hyperparameters.2"](Evidence.read(run.folder))] == []
+
+
+def test_a_format_that_is_not_open_to_the_closed_division_is_to_the_open_one(run):
+    open_division(run)
+    told = next(name for name, each in formats().items() if not each.closed)
+    run.edit_config(lambda values: values.update(precision=told))
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(precision=told))
+    assert notes(run) <= {"division.7"}
+
+
+@pytest.mark.parametrize(("quota", "least"), [(None, 2), (8.0, 2), (1.5, 2), (1.0, 1)])
+def test_a_quota_bounds_the_cpus_of_a_run_from_above(run, quota, least):
+    run.edit_system(lambda values: values["environment"].update(cpu_quota=quota))
+    for cpus in (1, 2):
+        run.edit_system(lambda values, cpus=cpus: values["detected"].update(logical_cpus=cpus))
+        found = {each.expected for each in RUN.by_rule["system.4"](Evidence.read(run.folder))}
+        assert (f"logical_cpus of at least {least}, which the environment has" in found) == (cpus < least)
 
 
 def test_a_machine_with_accelerators_may_run_without_them(run):

@@ -103,6 +103,12 @@ def a_version_that_is_not_installed(run):
 
 @breaks("implementation.1")
 @own
+def an_entry_that_is_no_file_of_it(run):
+    everywhere(run, entry="other.py")
+
+
+@breaks("implementation.1")
+@own
 def the_name_of_the_reference(run):
     everywhere(run, name="reference")
 

@@ -34,6 +34,11 @@ def another_system_in_the_log(run):
 
 
 @breaks("system.2")
+def another_system_beside_the_configuration_s_sum(run):
+    run.edit(logkeys.CONFIG, lambda record: record["metadata"].update(system="h200"))
+
+
+@breaks("system.2")
 def another_system_described(run):
     run.edit_system(lambda values: values["description"].update(system_name="h200"))
 
