@@ -176,6 +176,7 @@ def test_hostile_content_gives_samples_or_one_error_with_its_line(
     ("row", "problem"),
     [
         ("1,,,,,,", "not later"),
+        ("2,,,,,,", "not later"),
         ("3,,,,1.5000,,", "above 1"),
         ("3,,,,,,1.5000", "above 1"),
         ("3,-1.000,,,,,", "not a row"),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pynvml
@@ -163,6 +164,8 @@ def test_during_counts_throttling_since_before(monkeypatch: pytest.MonkeyPatch) 
     found = noise.during(machine, quiet, samples(0.0, 0.0))
     assert found.noisy
     assert found.reasons[0].startswith("the CPU quota was throttled")
+    silent = replace(quiet, throttled_ms={"accelerator 0": 7.0})  # the quota told nothing before the run
+    assert noise.during(machine, silent, []).figures["throttled_ms"] == {"accelerator 0": 0}
 
 
 def test_thermal_counters_of_the_cpu_are_a_mean_over_its_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

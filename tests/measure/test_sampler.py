@@ -215,6 +215,18 @@ def test_what_others_send_does_not_follow_a_row_that_the_disk_refused(
     assert [(each.time_ms, each.node) for each in read_samples(path)] == [(T0, 0), (T0, 1)]
 
 
+def test_the_energy_so_far_is_that_of_all_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler, "INTERVAL_S", 600)
+    monkeypatch.setattr(LoadMeter, "read", lambda meter: Load(0.5, 0.0, 0.0))
+    made = Sampler(tmp_path / "power.csv", iter([T0, T0 + 1000]).__next__, 100.0, "cpu", nodes=2)
+    made.start()
+    for at, joules in ((T0, 5.0), (T0 + 1000, 12.0)):
+        made.add(Sample(at, None, joules, None, 0.5, 0.0, 0.0, node=1))
+    assert made.so_far() == (7.0, "rapl")
+    made.stop()
+    assert made.so_far()[0] == 57.0
+
+
 def test_a_second_row_of_one_millisecond_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With it nobody could read the file."""
     monkeypatch.setattr(sampler, "INTERVAL_S", 600)

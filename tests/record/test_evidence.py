@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from suite.record.evidence import NotFinite, keep_predictions, write_predictions
+from suite.record.evidence import NotFinite, digest, keep_predictions, write_predictions
 from tests.json_values import json_values
 
 VALUES = json_values(st.floats(allow_nan=False, allow_infinity=False))
@@ -34,3 +34,8 @@ def test_what_is_no_number_is_no_prediction(tmp_path, value, beside):
     with pytest.raises(NotFinite):
         write_predictions(path, [*beside, value, *beside])
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(("now", "line"), [(b"a\nc\n", 2), (b"a", 2), (b"a\nb\nc", 3), (b"a\nb\n", None)])
+def test_the_first_line_that_was_changed_is_named_also_where_lines_are_lacking(now, line):
+    assert digest(b"a\nb\n").changed_line(now) == line

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.record.names import problem
+from suite.record.names import host_of, problem
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,18 @@ def test_what_passes_is_its_own_plain_form(name):
     if not problem(name):
         assert name == unicodedata.normalize("NFKC", name).strip()
         assert name.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://stamps.example.org/tsr", "stamps.example.org"),
+        ("https://user:word@stamps.example.org/tsr", None),  # a log names the host, and no secret
+        ("ftp://stamps.example.org/", None),
+        ("http://stamps.example.org:0/", None),
+        ("http://[stamps", None),
+        (f"http://stamps.example.org/{'x' * 200}", None),
+    ],
+)
+def test_a_witness_is_named_by_an_address_without_user(url, host):
+    assert host_of(url) == host

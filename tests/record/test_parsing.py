@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.record.parsing import MalformedError, check_plain, differences, same, yaml_mapping
+from suite.record.parsing import MalformedError, check_plain, close, differences, json_value, same, yaml_mapping
 from tests.json_values import JSON
 
 
@@ -80,3 +80,18 @@ def test_a_truth_value_is_no_number():
     assert not same(1, True)
     assert not same([{"a": 0}], [{"a": False}])
     assert differences({"a": 1, "b": 1}, {"a": True, "b": 1.0}) == [(("a",), 1, True)]
+
+
+@pytest.mark.parametrize("whole", [2**63 - 1, 1 - 2**63])
+def test_a_whole_number_has_64_bits(whole):
+    assert json_value(str(whole)) == whole
+    with pytest.raises(MalformedError, match="64 bits"):
+        json_value(str(whole + (1 if whole > 0 else -1)))
+
+
+def test_figures_that_are_derived_again_differ_by_rounding_alone():
+    assert close(1.0, 1.0 + 5e-7)
+    assert not close(1.0, 1.0 + 2e-6)
+    assert close(0.0, 1e-13)
+    assert not close(0.0, 1e-9)
+    assert not close(True, 1)

@@ -19,6 +19,14 @@ ARRAYS = some.arrays(DTYPES, some.array_shapes(min_dims=0, max_dims=3, min_side=
 STATES = st.dictionaries(NAMES, ARRAYS, max_size=4)
 
 
+def test_an_array_in_the_order_of_fortran_is_read_back_as_it_is(tmp_path):
+    array = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    write(tmp_path / "1.npz", {"a": array}, 1)
+    for found, _ in (read(tmp_path / "1.npz"), read_safely(tmp_path / "1.npz", 1 << 20)):
+        assert found["a"].tolist() == array.tolist()
+        assert state_sha256(found) == state_sha256({"a": array})
+
+
 @given(STATES, st.integers(0, 2**60))
 def test_a_state_is_read_back_as_it_was_written(tmp_path_factory, state, samples):
     path = tmp_path_factory.mktemp("states") / "4000.npz"

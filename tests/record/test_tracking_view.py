@@ -158,11 +158,19 @@ def test_a_run_that_a_signal_stopped_goes_on(tmp_path: Path) -> None:
     assert [view.ended_ms for view in seen] == [5000, None, 12_000]
 
 
-@pytest.mark.parametrize("source", ["nvml", None])
-def test_energy_is_named_by_what_it_is(tmp_path: Path, source: str | None) -> None:
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("nvml", ["energy_joules"]),
+        ("estimated", ["energy_joules_estimated"]),
+        ("nvml+estimated", ["energy_joules_estimated"]),  # of one node
+        (None, []),
+    ],
+)
+def test_energy_is_named_by_what_it_is(tmp_path: Path, source: str | None, named: list[str]) -> None:
     run = ExampleRun(tmp_path / "out").begin().block(0.9).end(source=source).seal()
     view = View(run.folder)
-    assert [p.key for p in view.read() if p.key.startswith("energy")] == ["energy_joules"] * (source is not None)
+    assert [p.key for p in view.read() if p.key.startswith("energy")] == named
     assert ("energy_source" in view.tags) == (source is not None)
 
 

@@ -14,6 +14,7 @@ from tests.rules.evidence_maker import described, isolate, write_run
 from tests.rules.found import ALWAYS, rules_of
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.log import insert
+from tests.rules.mutants.outcome import noisy_by_its_samples
 from tests.rules.subject import BENCHMARK, UNKNOWN_REVISION, WITH_H200
 
 
@@ -27,6 +28,11 @@ def notes(run):
     made = review(run.folder)
     assert made.verdict == "pass", made.findings
     return rules_of(made.findings, but=ALWAYS)
+
+
+def test_a_run_that_is_noisy_by_its_samples_alone_bears_the_mark(run):
+    noisy_by_its_samples(run)
+    assert review(run.folder).runs[0].summary.noise == ("other processes took 50.0% of the CPUs",)
 
 
 def test_a_revision_that_the_reviewer_lacks_is_noted(run):

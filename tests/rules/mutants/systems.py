@@ -8,6 +8,7 @@ from dataclasses import replace
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
+from suite.measure.accelerators.devices import Accelerator
 from suite.record import evidence
 from tests.rules.mutants.registry import breaks, rewrite
 from tests.rules.subject import WITH_H200
@@ -115,6 +116,12 @@ def another_accelerator(run):
 @breaks("system.4")
 def more_accelerators_than_the_system_has(run):
     rewrite(run, hw="h200", machine=replace(WITH_H200, accelerators=2 * WITH_H200.accelerators))
+
+
+@breaks("system.4")
+def another_accelerator_beside_the_system_s_own(run):
+    other = Accelerator("NVIDIA L4", 22.5, "sm_89", True)
+    rewrite(run, hw="h200", machine=replace(WITH_H200, accelerators=(*WITH_H200.accelerators, other)))
 
 
 @breaks("system.4")
