@@ -6,6 +6,8 @@ import os
 import numpy as np
 import pytest
 
+from suite import config
+from suite.config.models import Evaluation
 from suite.harness import checkpoint
 from suite.harness.checkpoint import Checkpoints
 from suite.record import states
@@ -64,3 +66,13 @@ def test_of_a_run_that_has_ended_no_checkpoint_is_left_nor_a_part_of_one(tmp_pat
         path.touch()
     checkpoint.remove(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "every", "budget", "count"), [(4, 2, 4, 1), (4, 2, 8, 3), (4, 2, 9, 4), (4, 10, 5, 2), (4, 2, 1, 1)]
+)
+def test_room_is_reserved_for_the_evaluations_up_to_the_budget(first, every, budget, count):
+    evaluation = Evaluation(first=first, every=every)
+    usual = config.benchmark("image_classification", "mini")
+    benchmark = usual.model_copy(update={"evaluation": evaluation, "budget_samples": budget})
+    assert checkpoint.evaluations(benchmark) == count

@@ -25,6 +25,15 @@ def test_a_changed_hyperparameter_is_not_blamed_for_workers_that_cannot_reach_ea
         contract.build(SimpleNamespace(build=build), changed, {}, 1, device)
 
 
+def test_code_is_given_neither_answers_nor_to_build_with_what_it_is_evaluated_on():
+    data = dict.fromkeys(("train_images", "test_images", "answer_labels", "vocabulary"))
+    assert contract.training_data(data).keys() == {"train_images", "vocabulary"}
+    given = contract.evaluation_data(data)
+    assert given.keys() == {"test_images"}
+    with pytest.raises(BrokenContract, match="'answer_labels' is asked for, which predict is not given"):
+        given["answer_labels"]
+
+
 class Answering:
     """An implementation of which `train_until` returns what it is told to."""
 
