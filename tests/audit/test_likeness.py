@@ -37,3 +37,10 @@ def test_another_number_of_threads_is_unlike_the_run_s(told, monkeypatch):
     ours = environment()
     monkeypatch.setattr("suite.audit.likeness.environment", lambda: {**ours, "threads": ours["threads"] + 1})
     assert told(CPU_ONLY) == (f"threads {ours['threads']}, here {ours['threads'] + 1}",)
+
+
+def test_a_run_of_two_workers_is_unlike_what_one_trains(run):
+    run.edit_config(lambda values: values["system"].update(workers=2))
+    made = run_of(Evidence.read(run.folder), run.folder, "", None)
+    software = made.evidence.described("software")
+    assert unlike(made, Means(ROOT, image_classification, {}, "cpu"), CPU_ONLY, software) == ("workers 2, here 1",)

@@ -24,8 +24,7 @@ from suite.audit.comparing import (
     way,
 )
 from suite.audit.held import HELD
-from suite.audit.replaying import Predicted, Replay, give_evaluation
-from suite.audit.subject import Claim
+from suite.audit.replaying import Predicted, give_evaluation
 from suite.errors import UserError
 from suite.record.equivalence import Comparison, Trial
 from suite.record.predictions import differing
@@ -33,6 +32,7 @@ from suite.record.states import state_sha256
 from suite.rules.finding import Finding
 from suite.store import files
 from tests import distributions
+from tests.audit.blocks import THREADS, block, claim
 from tests.rules.evidence_maker import isolate, write_run
 
 HEX = st.text("0123456789abcdef", min_size=1, max_size=32)
@@ -101,24 +101,12 @@ def test_predictions_that_differ():
     assert differing([1], [1, 2]) == 1.0
 
 
-def claim(number, seconds):
-    return Claim(4000 * (number - 1), 4000 * number, None, "0" * 64, 7, None, None, {}, None, seconds)
-
-
-def block(*claims, **made):
-    """The replay of the last of a run's claims."""
-    return Replay(SimpleNamespace(claims=claims), claims[-1], **made)
-
-
 def test_states_are_compared_only_if_the_one_before_the_block_is_at_hand():
     before, kept, trained = ({"a": np.array([x, 0.0])} for x in (0.0, 1.0, 2.0))
     made = {"before": before, "kept": kept, "after": trained}
     claims = claim(1, 1.0), claim(2, 1.0)
     assert Compared(block(*claims, begin=4000, **made), ()).way.distance == 1.0
     assert Compared(block(*claims, begin=0, **made), ()).way is None
-
-
-THREADS = ("threads 2, here 1",)
 
 
 @pytest.mark.parametrize(

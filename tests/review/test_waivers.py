@@ -4,6 +4,7 @@ import json
 import shutil
 import socket
 from collections import Counter
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given, settings
@@ -116,6 +117,21 @@ def test_waiver_that_excuses_nothing_is_noted(breached, tmp_path, capsys):
     ]
 
 
+def test_note_needs_no_waiver(run, tmp_path, capsys):
+    file = written(tmp_path / "w.yaml", {**WAIVER, "rule": "runs.6"})
+    findings = reviewed(capsys, run.folder, "--waivers", file)["findings"]
+    assert [f["severity"] for f in findings if f["rule"] == "runs.6"] == ["note"]
+    assert not any(f["waived"] for f in findings)
+    assert [f["found"] for f in findings if f["rule"] == "review.2"] == ["none"]
+
+
+@pytest.mark.parametrize(("days", "verdict"), [(0, "pass"), (1, "fail")])
+def test_waiver_is_of_a_day_that_has_begun_somewhere(breached, tmp_path, capsys, days, verdict):
+    day = (datetime.now(timezone(timedelta(hours=14))) + timedelta(days=days)).date().isoformat()
+    file = written(tmp_path / "w.yaml", {**WAIVER, "date": day})
+    assert reviewed(capsys, breached, "--waivers", file)["verdict"] == verdict
+
+
 def test_dropped_run_stays_dropped_when_a_waiver_excuses_another_finding(tmp_path, capsys):
     results = maker.package(tmp_path / "round")
     log = results / "result_4.txt"
@@ -156,7 +172,7 @@ MALFORMED = {
     "date in one": "waivers:\n- {rule: division.2, reason: r, reviewer: v, date: 20260101}\n",
     "no date": "waivers:\n- {rule: division.2, reason: r, reviewer: v, date: soon}\n",
     "more": "waivers:\n- {rule: division.2, reason: r, reviewer: v, date: 2025-11-20, also: x}\n",
-    "twice": "waivers:\n- {rule: division.2, rule: x, reason: r, reviewer: v, date: 2025-11-20}\n",
+    "twice": "waivers:\n- {rule: x, rule: division.2, reason: r, reviewer: v, date: 2025-11-20}\n",
     "not a list": "waivers: {rule: division.2}\n",
     "another key": "waivers: []\nmore: []\n",
     "list": "- rule: division.2\n",

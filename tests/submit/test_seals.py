@@ -36,6 +36,13 @@ def test_a_result_that_is_named_twice_is_a_breach(folder):
     assert [finding.file for finding in findings(folder)] == [SEAL]
 
 
+@pytest.mark.parametrize("told", [{"version": 2}, {"org": "ex\u0430mple"}, {"org": ""}, {"division": "a/b"}])
+def test_a_seal_of_another_version_or_of_no_name_is_a_breach(folder, told):
+    write_seal(folder, files={"file": sum_of("content")}, **told)
+    (finding,) = findings(folder)
+    assert (finding.file, finding.expected) == (SEAL, "a seal of version 1")
+
+
 def test_a_package_within_another_is_a_breach(folder):
     within = folder / RESULTS / "more"
     (within / "run_1").mkdir(parents=True)
