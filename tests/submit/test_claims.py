@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from suite.record.evidence import LOG
 from suite.review.model import report
 from suite.rules.seals import SEAL, SIGNATURE
 from tests.rules.editor import Evidence
@@ -72,6 +73,15 @@ def without_code(folder):
     resealed(folder)
 
 
+def changed_code(folder):
+    """The runs say that their code was changed since its revision."""
+    for run in (folder / PLACE).glob("run_*"):
+        Evidence(run).recode(dirty=True)
+        at = int(run.name.removeprefix("run_")) - 1
+        (folder / PLACE / f"result_{at}.txt").write_bytes((run / LOG).read_bytes())
+    resealed(folder)
+
+
 def renamed_code(folder):
     here = implementation(folder)
     here.rename(here.with_name("0" * 12))
@@ -95,7 +105,15 @@ def seal_moved(folder, to):
 FORGERIES = {
     "package.7": {
         "another submitter": lambda folder: resealed(folder, org="another"),
+        "another submitter than the logs alone have": lambda folder: (
+            described(folder, submitter="another"),
+            resealed(folder, org="another"),
+        ),
         "another division": lambda folder: resealed(folder, division="open"),
+        "another division than the logs alone have": lambda folder: (
+            described(folder, division="open"),
+            resealed(folder, division="open"),
+        ),
         "a category of its own": lambda folder: resealed(folder, category="best"),
         "a result left out": lambda folder: resealed(folder, results=[]),
         "a result made up": lambda folder: claimed(folder, path="results/cpu_torch/speech-small"),
@@ -150,6 +168,7 @@ FORGERIES = {
     },
     "package.9": {
         "no code": without_code,
+        "code that was changed": changed_code,
         "an altered implementation": edited("reference_impls/image_classification/torch.py"),
         "altered shared code": edited("reference_impls/torch_shared.py"),
         "altered values": edited("conf/task/image_classification.yaml"),
