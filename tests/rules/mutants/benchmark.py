@@ -123,6 +123,11 @@ def a_division_of_its_own(run):
 
 
 @breaks("division.3")
+def a_submitter_that_is_a_number(run):
+    run.edit(keys.SUBMISSION_ORG, lambda record: record.update(value=5))
+
+
+@breaks("division.3")
 def another_submitter(run):
     run.edit_system(lambda values: values["description"].update(submitter="somebody else"))
 
