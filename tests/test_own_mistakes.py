@@ -94,16 +94,32 @@ def test_code_that_changes_its_hyperparameters_changes_no_record(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told", "mend"),
-    [(["mlflow=false", "out=out"], "out", "another out="), (["out=../out"], "{own}/mlflow.db", "mlflow=false")],
+    ("words", "uri", "told", "mend"),
+    [
+        (["mlflow=false", "out=out"], "", "out", "another out="),
+        (["out=../out"], "", "{own}/mlflow.db", "mlflow=false"),
+        (["out=../out"], "sqlite:///../a.db", "mlruns", "mlflow=false"),
+        (["out=../out"], "postgresql://me@127.0.0.1:1/db", "mlruns", "mlflow=false"),
+        (["out=../out"], "file:my%20store", "my store", "mlflow=false"),
+    ],
 )
-def test_what_the_suite_would_write_beside_its_code_is_refused(tmp_path, words, told, mend):
+def test_what_the_suite_would_write_beside_its_code_is_refused(tmp_path, monkeypatch, words, uri, told, mend):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     own = ours(tmp_path, "build")
     assert refused(own, "task=parity", "hw=cpu", "implementation=.", *words) == (
         f"error: {told.format(own=own)} would be written into implementation={own}, whose files may not change: start "
         f"it from another folder, or give {mend}\n"
     )
     assert {path.name for path in own.iterdir()} <= {"__init__.py", "__pycache__"}
+
+
+def test_data_is_brought_to_no_folder_beside_its_code(tmp_path):
+    (tmp_path / "__init__.py").write_text('import torch\n\nACCELERATORS = 1\nPRECISIONS = ("fp32",)\nbuild = print\n')
+    words = ("task=translation", "scale=small", "hw=cpu", "precision=fp32", "mlflow=false", "out=../out")
+    assert refused(tmp_path, *words, "implementation=.", "data_dir=data") == (
+        f"error: {tmp_path}/data would be written into implementation={tmp_path}, whose files may not change: start it "
+        "from another folder, or give another data_dir=\n"
+    )
 
 
 def test_what_its_code_writes_beside_itself_is_named_though_it_is_no_code(tmp_path):

@@ -86,6 +86,18 @@ def test_the_numeric_format_is_left_to_the_machines_of_the_job(login):
         typed("implementation=ours.py", "precision=bf16")
 
 
+def test_the_logs_of_a_job_are_not_written_beside_the_code_that_trains(login, monkeypatch, capsys):
+    (login / "ours").mkdir()
+    (login / "ours/__init__.py").write_text('import torch\n\nACCELERATORS = 1\nPRECISIONS = ("fp32",)\nbuild = print\n')
+    words = ("implementation=.", "mlflow=false", f"out={login}/out", f"data_dir={login}")
+    monkeypatch.chdir(login / "ours")
+    with pytest.raises(UserError, match=r"^runs/slurm would be written into .*: start it from another folder$"):
+        typed(*words)
+    assert not (login / "script").exists()
+    assert typed(*words, "dry_run=true") == 0
+    assert "runs/slurm would be written into" in " ".join(capsys.readouterr().out.split())
+
+
 def launched(hw="cpu", nodes=1, **options):
     system = config.system(hw).model_copy(update={"nodes": nodes})
     return slurm.launch(["task=translation"], system, options)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
@@ -49,6 +50,21 @@ def tracking_uri() -> str:
     if sqlite != SQLITE or "?" in os.getcwd():
         return uri
     return f"{SQLITE}{os.path.abspath(file)}"
+
+
+def written_here() -> list[Path]:
+    """Where MLflow writes on this machine: its SQLite file and folder of artifacts, or its store; nowhere for a server.
+
+    An experiment that is there already may keep its artifacts elsewhere.
+    """
+    uri = tracking_uri()
+    if uri.startswith(("http", "databricks")):
+        return []
+    scheme, colon, path = uri.partition(":")
+    if scheme == "file" or not colon:
+        return [Path(unquote(path.removeprefix("//")) if colon else uri)]
+    database = [Path(uri.removeprefix(SQLITE))] if uri.startswith(SQLITE) else []
+    return [*database, Path("mlruns")]
 
 
 def without_secrets(text: str) -> str:

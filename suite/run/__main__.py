@@ -106,10 +106,12 @@ def _commands(argv: list[str], place: Place) -> tuple[list[Options], list[str], 
 def _launched(options: Options, words: Sequence[str], slurm_options: Mapping[str, str]) -> int:
     """Submit the command to SLURM, with an out= folder chosen now if none is given; return its exit code.
 
-    Raises UserError, before it waits in a queue, for a plan that no machine could run or whose folder is taken.
+    Raises UserError, before it waits in a queue, for a plan that no machine could run, whose folder is taken, or that
+    would change its own code.
     """
     made = Planned.of(options, detect(), Path(options.resume) if options.resume else None)
-    if problem := obstacles.on_machines_of_a_job(made.plan, made.own) or made.taken():
+    nowhere = obstacles.on_machines_of_a_job(made.plan, made.own)
+    if problem := nowhere or obstacles.among_code(made, slurm.FOLDER) or made.taken():
         raise UserError(problem)
     named = [] if options.resume or options.out else [f"out={made.plan.out}"]
     return slurm.launch([*words, *named], made.plan.system, slurm_options)
@@ -122,8 +124,8 @@ def _dry_run(options: Options, place: Place, elsewhere: bool) -> int:
     with dismissed_on_mistake(place):
         made = _planned(options, place)
         nowhere = (obstacles.on_machines_of_a_job if elsewhere else obstacles.anywhere)(made.plan, made.own)
-        here = [] if elsewhere else obstacles.here(made, place)
-        here += filter(None, [made.taken()])
+        found = [obstacles.among_code(made, slurm.FOLDER)] if elsewhere else obstacles.here(made, place)
+        here = [why for why in (*found, made.taken()) if why]
         dry_run.show(printing.console(), made, nowhere, here, elsewhere)
     dismiss(place)
     return 0

@@ -16,9 +16,9 @@ from suite.measure.machine import Machine
 from suite.measure.systems import mismatch
 from suite.record.mllog import EARLIEST_MS
 from suite.record.summary import format_count
-from suite.record.tracking_server import SQLITE, tracking_uri
+from suite.record.tracking_server import written_here
 from suite.run.planned import Planned
-from suite.store import code
+from suite.store import code, files
 from suite.store.packages import lacking, without_compiler
 
 
@@ -64,7 +64,7 @@ def _declared(made: Plan, own: OwnImplementation | None) -> Declared:
 
 def here(made: Planned, place: Place) -> list[str]:
     """Why this machine, and the workers that were started on it, cannot run the plan; empty if they can."""
-    plan, own, found = made.plan, made.own, made.found
+    plan, found = made.plan, made.found
     framework = None if plan.contestant else plan.framework  # what the user's own lacks is found when it is loaded
     reasons = (
         mismatch(plan.system, found, begun=made.resumed is not None),
@@ -72,7 +72,7 @@ def here(made: Planned, place: Place) -> list[str]:
         _without_tf32(found) if (plan.system.device_kind, plan.precision) == ("gpu", "tf32") else None,
         lacking(plan.benchmark.task, framework),
         without_compiler(framework) if framework and plan.system.device_kind == "gpu" else None,
-        _among_code(plan, own, made.options.mlflow) if own else None,
+        among_code(made),
         _unset_clock(),
     )
     return [why for why in reasons if why]
@@ -121,16 +121,23 @@ def _multiplies_tf32(architecture: str) -> bool:
     return True
 
 
-def _among_code(made: Plan, own: OwnImplementation, mlflow: bool) -> str | None:
-    """Why what the run writes would change the code that trains (rule implementation.3)."""
-    written = [(made.out, "another out=")]
-    if mlflow and (uri := tracking_uri()).startswith(SQLITE):
-        written.append((Path(uri.removeprefix(SQLITE)), "mlflow=false"))
+def among_code(made: Planned, logs: Path | None = None) -> str | None:
+    """Why what the run writes, with the `logs` of its job if it is one, would change its code (implementation.3)."""
+    if made.own is None:
+        return None
+    written = [(made.plan.out, ", or give another out=")]
+    if made.options.mlflow:
+        written += [(path, ", or give mlflow=false") for path in written_here()]
+    data = files.root(made.options.data_dir)
+    if files.faults(made.plan.benchmark.dataset, data, "size"):
+        written.append((data, ", or give another data_dir="))
+    if logs:
+        written.append((logs, ""))
     for path, mend in written:
-        if code.holds(own.path, path.resolve()):
+        if code.holds(made.own.path, path.resolve()):
             return (
-                f"{path} would be written into implementation={own.path}, whose files may not change: start it from "
-                f"another folder, or give {mend}"
+                f"{path} would be written into implementation={made.own.path}, whose files may not change: start it "
+                f"from another folder{mend}"
             )
     return None
 

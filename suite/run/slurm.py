@@ -21,7 +21,7 @@ from suite.record.summary import format_count
 
 LAUNCHER = "hydra/launcher="
 _PREFIX = "slurm."
-_FOLDER = Path("runs/slurm")
+FOLDER = Path("runs/slurm")
 _ENDS = {  # https://slurm.schedmd.com/job_state_codes.html: in all other states a job goes on, or waits
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"),
     *("REVOKED", "TIMEOUT"),
@@ -96,7 +96,7 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
         from submitit.core.utils import FailedJobError
     except ImportError as error:
         raise UserError(f"{LAUNCHER}slurm needs submitit: pip install -c constraints.txt -e '.[slurm]'") from error
-    folder = _FOLDER.resolve()
+    folder = FOLDER.resolve()
     if re.search(r"%[\w%]|\\", str(folder)):
         where = shown_path(str(folder))
         raise UserError(f"SLURM takes the % or \\ in {where}, the folder of its logs, for a pattern: start in another")
@@ -117,7 +117,7 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
         stderr_to_stdout=True,
         additional_parameters={"signal": f"TERM@{_SEAL_S}"},
     )
-    _FOLDER.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     if "SLURM_JOB_ID" in os.environ:  # sbatch would hand this job's variables to the new one, whose srun obeys them
         for name in [each for each in os.environ if each.startswith("SLURM_") and each != "SLURM_CONF"]:
             del os.environ[name]
@@ -129,7 +129,7 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
     except FailedJobError as error:
         said = [line for line in str(error).splitlines() if "error:" in line] or [str(error)]
         raise UserError(f"SLURM does not take the job: {said[-1].strip()}") from error
-    return str(job.job_id), _FOLDER
+    return str(job.job_id), FOLDER
 
 
 def _followed(job: str, logs: Path) -> int:
