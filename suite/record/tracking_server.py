@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from suite.errors import UserError
+from suite.store.disk import partial
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -90,13 +91,20 @@ def connect() -> MlflowClient:
     from mlflow import MlflowClient  # slow to import
     from mlflow.store.db.db_types import DATABASE_ENGINES
 
-    if tracking_uri().startswith(tuple(DATABASE_ENGINES)):
+    uri = tracking_uri()
+    if uri.startswith(tuple(DATABASE_ENGINES)):
         from mlflow.store.db import utils
 
         utils.MAX_RETRY_COUNT = 3  # of MLflow's ten, which keep silent for 101 s about a database that cannot be opened
         with locked("tables", PATIENCE_S):  # the first client makes them; two at once would break them for good
-            return MlflowClient(tracking_uri())
-    return MlflowClient(tracking_uri())
+            if uri.startswith(SQLITE) and "?" not in uri and not (file := Path(uri.removeprefix(SQLITE))).exists():
+                part = partial(file)
+                part.parent.mkdir(parents=True, exist_ok=True)
+                part.write_bytes(b"")  # MLflow cannot go on with half the tables, and may have the file open still
+                MlflowClient(f"{SQLITE}{part}").search_experiments(max_results=1)
+                part.replace(file)
+            return MlflowClient(uri)
+    return MlflowClient(uri)
 
 
 @contextmanager

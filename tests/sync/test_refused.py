@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import time
 from pathlib import Path
@@ -90,3 +91,20 @@ def test_a_database_that_cannot_be_opened_is_told_at_once(
     assert sync.main([str(ExampleRun(tmp_path / "out").complete().folder)]) == 1
     assert "unable to open database file" in capsys.readouterr().err
     assert sum(waits) < 1
+
+
+@pytest.mark.slow
+def test_a_database_that_found_no_room_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri := f"sqlite:///{tmp_path}/new.db")
+    folder = ExampleRun(tmp_path / "out").complete().folder
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
+    try:
+        assert sync.main([str(folder)]) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "disk" in capsys.readouterr().err
+    assert sync.main([str(folder)]) == 0
+    assert len(content(uri)) == 1
