@@ -83,7 +83,7 @@ def download(
         except (requests.RequestException, ValueError) as error:  # ValueError: an address or a header that is none
             idle = 0 if _size(part) > farthest else idle + 1
             farthest = max(farthest, _size(part))
-            if idle == ATTEMPTS:
+            if idle == ATTEMPTS or stopped.is_set():
                 raise DownloadError(f"{remote.url}: {_reason(error)}") from None
             stopped.wait(WAIT_S * idle)
 

@@ -273,6 +273,15 @@ def test_a_download_that_is_stopped_leaves_what_has_come(server: Server, tmp_pat
     assert target.read_bytes() == server.content
 
 
+def test_a_download_that_is_stopped_makes_no_further_attempt(server: Server, tmp_path: Path) -> None:
+    remote = Remote(path="set.tar", bytes=len(ARCHIVE), sha256=sha256(ARCHIVE).hexdigest(), url=server.url)
+    server.answers, stopped = [503] * 2, threading.Event()
+    stopped.set()
+    with pytest.raises(DownloadError, match="HTTP 503"):
+        download(remote, tmp_path / "set.tar", progress=False, stopped=stopped)
+    assert len(server.ranges) == 1
+
+
 def test_where_one_of_many_fails_those_at_work_end_and_the_rest_do_not_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
