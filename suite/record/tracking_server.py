@@ -69,12 +69,12 @@ def written_here() -> list[Path]:
 
 
 def without_secrets(text: str) -> str:
-    """`text` without the user, the password and the query, which may hold both, of the addresses in it.
+    """`text` without tokens, and without the user, the password and the query, which may hold both, of its addresses.
 
     Only in `tracking_uri()` may they hold a space.
     """
     uri = tracking_uri()
-    return _masked(text.replace(uri, _masked(uri, ".")), r"\S")
+    return re.sub("Bearer .*", "Bearer ***", _masked(text.replace(uri, _masked(uri, ".")), r"\S"))
 
 
 def _masked(text: str, character: str) -> str:

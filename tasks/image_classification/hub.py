@@ -43,8 +43,11 @@ def there(files: Path) -> bool:
 
 
 def token() -> str:
-    """The user's token for the Hub's gated sets, from HF_TOKEN; empty if there is none."""
-    return os.environ.get("HF_TOKEN", "")
+    """The user's token for the Hub's gated sets, from HF_TOKEN; empty if there is none.
+
+    White space, as that of a line's end, is no part of it: the error of a header that cannot be sent would tell it.
+    """
+    return "".join(os.environ.get("HF_TOKEN", "").split())
 
 
 def bring(files: Path, pictures: Pictures) -> None:

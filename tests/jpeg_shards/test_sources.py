@@ -254,7 +254,7 @@ def test_the_gated_copy_is_downloaded_with_a_token(
     monkeypatch.setenv("HF_TOKEN", "\u201cright\u201d")
     with pytest.raises(UserError, match=r"does not list .*: UnicodeEncodeError: .*Does HF_TOKEN open it\?"):
         shards.bring("full", tmp_path / "new")
-    monkeypatch.setenv("HF_TOKEN", served)
+    monkeypatch.setenv("HF_TOKEN", f"{served}\r\n")
     (tmp_path / "new").mkdir()
     assert make(tmp_path / "new")["answer_labels"].tolist() == make(tmp_path)["answer_labels"].tolist()
 

@@ -82,6 +82,18 @@ def test_a_server_that_refuses_is_one_line_without_the_password(
     assert "secret" not in err
 
 
+@pytest.mark.parametrize("end", ["\r", "\n", "\r of mine"])
+def test_a_token_that_no_header_can_hold_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], end: str
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", f"secret{end}")
+    assert sync.main([str(ExampleRun(tmp_path / "out").complete().folder)]) == 1
+    err = capsys.readouterr().err
+    assert "in header value: 'Bearer ***. The evidence is whole" in err
+    assert "secret" not in err
+
+
 def test_a_database_that_cannot_be_opened_is_told_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
