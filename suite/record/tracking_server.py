@@ -115,7 +115,8 @@ def reached() -> Iterator[None]:
     except (UserError, BehindError):
         raise
     except Exception as error:  # MLflow, SQLAlchemy, requests, drivers and sockets raise errors of their own families
-        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+        lines = [line for line in str(error).splitlines() if not line.startswith("(raised as a result of ")]  # advice
+        reason = next(filter(None, lines), type(error).__name__)
         said = f"MLflow at {without_secrets(tracking_uri())}: {without_secrets(reason)[:300]}"
         raise BehindError(said) from error
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import resource
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -105,18 +107,35 @@ def test_a_database_that_cannot_be_opened_is_told_at_once(
     assert sum(waits) < 1
 
 
+@contextmanager
+def full_disk(bytes_of_a_file: int) -> Iterator[None]:
+    """As if the disk had no room for a file to become longer."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_of_a_file, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_database_that_takes_no_more_is_told_in_its_own_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sync.main([str(ExampleRun(tmp_path / "one").complete().folder)]) == 0
+    folder = ExampleRun(tmp_path / "out", result_id="two").complete().folder
+    with full_disk(1000):
+        assert sync.main([str(folder)]) == 1
+    assert "mlflow.db: (sqlite3.OperationalError) disk I/O error. The evidence" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_database_that_found_no_room_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri := f"sqlite:///{tmp_path}/new.db")
     folder = ExampleRun(tmp_path / "out").complete().folder
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
-    try:
+    with full_disk(300_000):
         assert sync.main([str(folder)]) == 1
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "disk" in capsys.readouterr().err
     assert sync.main([str(folder)]) == 0
     assert len(content(uri)) == 1
