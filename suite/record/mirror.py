@@ -26,6 +26,7 @@ from suite.record.tracking_server import (
     reached,
 )
 from suite.record.view import MAX_KEY, Point, View
+from suite.store.disk import read_safely
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -160,7 +161,7 @@ class Mirror:
         if self._parent is not None and view.result_id is not None:
             with locked(view.result_id, PATIENCE_S):
                 self._finish_result(client, self._parent)
-        manifest = hashlib.sha256((view.folder / MANIFEST).read_bytes()).hexdigest()
+        manifest = hashlib.sha256(read_safely(view.folder / MANIFEST)).hexdigest()
         if self._run.data.tags.get(MANIFEST_TAG) != manifest:  # last: the store of artifacts may be another server
             for path in view.artifacts():
                 client.log_artifact(run_id, str(path), ARTIFACTS)

@@ -75,7 +75,7 @@ class View:
     @property
     def sealed(self) -> bool:
         """Whether the run is over and its evidence complete."""
-        return (self.folder / evidence.MANIFEST).exists()
+        return self.folder / evidence.MANIFEST in self.artifacts()
 
     def read(self) -> list[Point]:
         """The points of the lines that were completed since the last call."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -231,6 +232,19 @@ def test_a_folder_that_is_no_evidence_is_the_users_mistake(tmp_path: Path, conte
         (tmp_path / evidence.LOG).write_bytes(content)
     with pytest.raises(UserError, match=r"log\.txt"):
         sync.main([str(tmp_path)])
+
+
+@pytest.mark.parametrize("odd", ["pipe", "link"])
+def test_a_manifest_that_is_no_plain_file_seals_nothing(tmp_path: Path, uri: str, odd: str) -> None:
+    run = ExampleRun(tmp_path / "out").complete()
+    manifest = (run.folder / evidence.MANIFEST).rename(tmp_path / "manifest")
+    if odd == "pipe":
+        os.mkfifo(run.folder / evidence.MANIFEST)
+    else:
+        (run.folder / evidence.MANIFEST).symlink_to(manifest)
+    assert sync.main([str(run.folder)]) == 0
+    (found,) = content(uri)
+    assert (found["status"], found["artifacts"]) == ("RUNNING", [])
 
 
 def test_a_run_that_is_interrupted_again_ends_then(tmp_path: Path, uri: str) -> None:
