@@ -122,7 +122,7 @@ class _Body:
         self.part, self.remote, self.stopped = part, remote, stopped
         self.file: IO[bytes] = part.open("ab")
         self.replaces = False  # whether `file` lies beside, and may become `part`
-        self.may_be_cut = False  # where nothing tells a body's end from a broken connection
+        self.may_be_cut = False  # where a body may end, though nothing is wrong with it, before the file does
 
     def begin(self, response: requests.Response, **_: Any) -> None:
         """Called by requests before the body is read. Statuses of 500 and above are left to pooch, and tried again."""
@@ -139,7 +139,7 @@ class _Body:
             self.file.close()
             self.file, self.replaces = partial(self.part).open("wb"), True
         # What came of a whole is kept only if a sum will tell: it may be the beginning of a page
-        self.may_be_cut = not told and not (whole and (response.raw.chunked or self.remote.sha256 is None))
+        self.may_be_cut = not whole or not (told or response.raw.chunked or self.remote.sha256 is None)
         response.raw.headers.pop("Content-Encoding", None)  # some servers call a .tar.gz "gzip": keep it packed
 
     def write(self, chunk: bytes) -> None:

@@ -106,6 +106,13 @@ def test_an_answer_without_a_length_that_ends_early_is_a_broken_connection(serve
     assert server.ranges == [None, "bytes=3000-", "bytes=4000-", "bytes=4000-", "bytes=6000-", "bytes=6000-"]
 
 
+def test_a_server_that_sends_a_part_of_the_rest_is_asked_for_more(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "set.tar.part").write_bytes(ARCHIVE[:3000])
+    server.answers = [Raw(ARCHIVE[at : at + 1000], {"Content-Length": "1000"}, 206) for at in (3000, 4000)]
+    assert fetched(server, tmp_path)
+    assert server.ranges == ["bytes=3000-", "bytes=4000-", "bytes=5000-"]
+
+
 def test_answers_without_a_length_that_end_early_are_not_asked_for_for_ever(server: Server, tmp_path: Path) -> None:
     server.answers = [Raw(ARCHIVE[:4000])] * 9
     assert f"the connection ended at 4000 of {len(ARCHIVE)} bytes" in failure(server, tmp_path)
