@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -158,14 +159,22 @@ def open_safely(path: Path, limit: int) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def holding(lock: Path, blocking: bool = True) -> Iterator[None]:
+def holding(lock: Path, blocking: bool = True, busy: str = "") -> Iterator[None]:
     """Lock the file `lock` while the block runs; if the file system has no locks, go on without.
 
-    Raises OSError if it cannot be written, and Timeout if another process holds it and `blocking` is false.
+    If another process holds it, wait for it, and tell that after the words `busy`, if there are any; raise Timeout
+    instead if `blocking` is false. Raises OSError if it cannot be written.
     """
     with ExitStack() as stack:
         try:  # a soft lock is a file, which stays when its holder is killed
-            stack.enter_context(FileLock(lock, blocking=blocking, fallback_to_soft=False).acquire())
+            held = FileLock(lock, fallback_to_soft=False)
+            try:
+                stack.enter_context(held.acquire(blocking=blocking and not busy))
+            except Timeout:
+                if not blocking:
+                    raise
+                print(f"{busy}: waiting for it", file=sys.stderr)
+                stack.enter_context(held.acquire())
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise

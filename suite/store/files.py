@@ -135,7 +135,7 @@ def ensure(dataset: Dataset, root: Path) -> Path:
 
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with holding(root / f".{_slug(dataset)}.lock"):
+        with holding(root / f".{_slug(dataset)}.lock", busy=f"another command is bringing {dataset.name} to {root}"):
             found = faults(dataset, root)  # perhaps another process has just brought them
             require_room(dataset, root)
             if found and dataset.archive:

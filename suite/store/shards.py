@@ -42,7 +42,8 @@ def ensure(benchmark: Benchmark, root: Path) -> Path:
     files.ensure(dataset.source_files, root)
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with holding(root / f".{benchmark.task}-{benchmark.scale}.lock"):
+        busy = f"another command is making {dataset.name} in {root}"
+        with holding(root / f".{benchmark.task}-{benchmark.scale}.lock", busy=busy):
             if bring := load_bringing(benchmark.task):
                 bring.bring(benchmark.scale, root)
             files.require_room(dataset, root)

@@ -7,10 +7,12 @@ import shutil
 import tarfile
 import tempfile
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +20,7 @@ from suite.config.dataset import Dataset, File
 from suite.errors import UserError
 from suite.store import files, sums
 from tests.store.conftest import MEMBERS, dataset, tar
+from tests.waiting import until
 
 NOWHERE = "http://127.0.0.1:1/set.tar"  # nothing listens there
 
@@ -160,6 +163,25 @@ def test_a_corrupt_file_is_replaced_from_the_archive(root: Path) -> None:
     archive = tar(MEMBERS)
     lay_out(root, MEMBERS | {"set/a.bin": b"?", "set.tar": archive})
     files.ensure(dataset(archive, NOWHERE), root)
+    assert tree(root) == MEMBERS | {"set.tar": archive}
+
+
+def test_that_another_command_is_waited_for_is_told_once(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    archive = tar(MEMBERS)
+    lay_out(root, {"set.tar": archive})
+    said: list[str] = []
+
+    def told() -> bool:
+        said.append(capsys.readouterr().err)
+        return any(said)
+
+    with ThreadPoolExecutor() as pool:
+        with FileLock(root / ".set.tar.lock"):
+            waiting = pool.submit(files.ensure, dataset(archive, NOWHERE), root)
+            until(told)
+        waiting.result()
+    told()
+    assert "".join(said) == f"another command is bringing Small Set to {root}: waiting for it\n"
     assert tree(root) == MEMBERS | {"set.tar": archive}
 
 
