@@ -168,5 +168,6 @@ def _told(job: str, before: dict[str, str]) -> dict[str, str]:
     asked = ["scontrol", "--oneliner", "show", "job", job]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     if done.returncode == 0:
-        return dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)
+        words = [word.split("=", 1) for word in done.stdout.split() if "=" in word]
+        return dict(reversed(words))  # the first of a name holds: a comment, which comes later, may hold others
     return {**before, "JobState": FORGOTTEN} if "Invalid job id" in done.stderr else before
