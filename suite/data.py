@@ -133,7 +133,7 @@ def verify(selected: list[Benchmark], data_dir: str | None) -> int:
             faulty = faulty or bool(faults)
     if faulty:
         share = selected[0].dataset.subset if selected else None
-        pilot = f" subset={share:g}" if share else ""
+        pilot = f" subset={share}" if share else ""
         print(f"To mend, delete the faulty files and run {files.fetching(f'BENCHMARK{pilot}', data_dir)}.")
     return int(faulty)
 

@@ -85,6 +85,13 @@ def test_the_command_takes_a_share(tmp_path: Path, capsys: pytest.CaptureFixture
     assert [path for path in shown if "train" in path] == [f"{tmp_path}/wikitext-2-bpe/train_000000.bin"]
 
 
+def test_the_command_that_mends_a_pilot_takes_the_same_share(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert data.main(["verify", "language_modeling/pilot", "subset=0.01234567", f"data_dir={tmp_path}"]) == 1
+    assert "fetch BENCHMARK subset=0.01234567 data_dir=" in capsys.readouterr().out
+
+
 def test_what_scores_needs_no_shard(tmp_path: Path) -> None:
     assert [file.path for file in sharded(tmp_path).evaluation.members] == ["set/test.bin"]
 
