@@ -54,6 +54,7 @@ class Mirror:
         self._client: MlflowClient | None = None
         self._lock: AcquireReturnProxy[FileLock] | None = None
         self._run: Run | None = None
+        self._older = False  # whether MLflow has the end of the run already, and the log neither that nor a restart
         self._parent: str | None = None
         self._points: list[Point] = []
         self._present: set[tuple[str, int, int]] = set()
@@ -76,7 +77,8 @@ class Mirror:
                 self._client = self._client or connect()
                 if self._run is None:
                     self._open(self._client)
-                self._send(self._client)
+                if not self._older:
+                    self._send(self._client)
                 if sealed:
                     self._finish(self._client)
         except BehindError:
@@ -113,7 +115,9 @@ class Mirror:
         run = run or client.create_run(self._experiment, view.started_ms, tags, title[:MAX_KEY])
         if self._parent and run.data.tags.get(PARENT_TAG) != self._parent:  # the one before was deleted
             client.set_tag(run.info.run_id, PARENT_TAG, self._parent)
-        if run.info.status != view.status == "RUNNING":
+        ended = run.info.status != view.status == "RUNNING"
+        self._older = ended and "restarts" not in view.tags
+        if ended and not self._older:
             client.update_run(run.info.run_id, view.status)
             run = client.get_run(run.info.run_id)
         self._present = {

@@ -258,6 +258,25 @@ def test_a_run_that_is_interrupted_again_ends_then(tmp_path: Path, uri: str) -> 
     assert (first["times"][1], again["times"][1]) == (1_700_000_010_000, 1_700_000_030_000)
 
 
+def test_an_older_copy_of_a_run_that_has_ended_changes_nothing(tmp_path: Path, uri: str) -> None:
+    run = ExampleRun(tmp_path / "out").begin().block(0.5)
+    older = shutil.copytree(run.folder, tmp_path / "older")
+    run.block(0.6).end().seal()
+    assert sync.main([str(run.folder)]) == 0
+    (found,) = content(uri)
+    assert sync.main([str(older)]) == 0
+    assert content(uri) == [found]
+
+
+def test_a_run_that_goes_on_is_running_again(tmp_path: Path, uri: str) -> None:
+    run = ExampleRun(tmp_path / "out").begin().block(0.5).end("interrupt").seal()
+    assert sync.main([str(run.folder)]) == 0
+    run.go_on().block(0.6)
+    assert sync.main([str(run.folder)]) == 0
+    (found,) = content(uri)
+    assert (found["status"], len(found["points"]["accuracy"])) == ("RUNNING", 2)
+
+
 def test_evidence_that_was_sealed_anew_replaces_what_is_there(tmp_path: Path, uri: str) -> None:
     """As of a run that was interrupted and has gone on, whose files may be as long as they were."""
     run = ExampleRun(tmp_path / "out").complete()
