@@ -54,7 +54,7 @@ class Mirror:
         self._client: MlflowClient | None = None
         self._lock: AcquireReturnProxy[FileLock] | None = None
         self._run: Run | None = None
-        self._older = False  # whether MLflow has the end of the run already, and the log neither that nor a restart
+        self._older = False  # whether MLflow has the end of the run, and the log neither that nor, so far, a restart
         self._parent: str | None = None
         self._points: list[Point] = []
         self._present: set[tuple[str, int, int]] = set()
@@ -75,7 +75,7 @@ class Mirror:
         try:
             with reached():
                 self._client = self._client or connect()
-                if self._run is None:
+                if self._run is None or self._older:
                     self._open(self._client)
                 if not self._older:
                     self._send(self._client)
