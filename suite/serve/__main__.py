@@ -111,6 +111,8 @@ def _load(wanted: Options, found: Examples, asked: Asked, where: str, args: Name
     finally:  # printing fails if the reader, such as head, has ended
         if html:
             write_text(html, showing.page(measured, told))
+    if measured.stopped:
+        raise UserError(measured.stopped)
     return LOST if any(each.failed for each in measured.loads) else 0
 
 

@@ -22,6 +22,7 @@ class Measured(BaseModel, frozen=True):
 
     `highest` is the highest rate that kept the `bound` on the latency in the scenario `server`, `too_high` the lowest
     that did not; each is None if none was found, as when requests failed. All three are None if none was searched for.
+    `stopped` says why there are no more loads than those that had ended, None if all were put on.
     """
 
     benchmark: str
@@ -33,6 +34,7 @@ class Measured(BaseModel, frozen=True):
     bound: float | None = None
     highest: float | None = None
     too_high: float | None = None
+    stopped: str | None = None
 
 
 def measure(
@@ -44,47 +46,50 @@ def measure(
     """Ask for each example once and score the answers, then put each load on. `say` gets what is being done."""
     patient = partial(asked.submit, wait=True)
     benchmark = examples.plan.benchmark
-
-    def loaded(scenario: str, ask: Ask, rate: float | None = None, expected: float | None = None) -> Load:
-        say(f"{scenario}{'' if rate is None else f' at {number(rate)}/s'}")
-        return load(scenario, ask, examples.count, wanted.seconds, rate, wanted.latency, expected)
-
-    def streamed(scenario: str) -> Load:
-        return stream(lambda expected: loaded(scenario, asked.submit, expected=expected), wanted.seconds)
-
     say("the quality of its answers")
     quality, unscored = _quality(examples, patient)
-    loads = [streamed(each) for each in wanted.scenarios if each.endswith("stream")]
-    bound = kept = broken = None
-    all_at_once = None
-    if "offline" in wanted.scenarios or ("server" in wanted.scenarios and wanted.rate is None):
-        all_at_once = offline(lambda rate: loaded("offline", patient, rate), examples.count / wanted.seconds)
-    if "offline" in wanted.scenarios and all_at_once:
-        loads.append(all_at_once)
-    if "server" in wanted.scenarios and wanted.rate is not None:
-        loads.append(loaded("server", asked.submit, wanted.rate))
-    elif "server" in wanted.scenarios:
-        first = (all_at_once.reached if all_at_once else None) or 1.0
-        streams = (each for each in loads if each.scenario == "single-stream")
-        alone = next(streams, None) or streamed("single-stream")
-        bound = wanted.latency
-        lost = [each for each in (alone, all_at_once) if each and (each.failed or each.shed)]
-        loads += [each for each in lost if each not in loads]
-        if not lost and alone.latencies["50"] <= bound:  # else no rate keeps it
-            found = highest(lambda rate: loaded("server", asked.submit, rate), first / 2, alone.reached or 0.0)
-            kept, broken = found.kept, found.broken
-            loads += sorted(found.loads, key=lambda each: each.rate or 0.0)
-    return Measured(
+    measured = Measured(
         benchmark=benchmark.name,
         metric=benchmark.metric,
         trained=examples.trained,
         quality=quality,
         unscored=unscored,
-        loads=loads,
-        bound=bound,
-        highest=kept,
-        too_high=broken,
+        loads=[],
     )
+    ended: list[Load] = []
+
+    def loaded(scenario: str, ask: Ask, rate: float | None = None, expected: float | None = None) -> Load:
+        say(f"{scenario}{'' if rate is None else f' at {number(rate)}/s'}")
+        ended.append(load(scenario, ask, examples.count, wanted.seconds, rate, wanted.latency, expected))
+        return ended[-1]
+
+    def streamed(scenario: str) -> Load:
+        return stream(lambda expected: loaded(scenario, asked.submit, expected=expected), wanted.seconds)
+
+    bound = kept = broken = None
+    all_at_once = None
+    try:
+        loads = [streamed(each) for each in wanted.scenarios if each.endswith("stream")]
+        if "offline" in wanted.scenarios or ("server" in wanted.scenarios and wanted.rate is None):
+            all_at_once = offline(lambda rate: loaded("offline", patient, rate), examples.count / wanted.seconds)
+        if "offline" in wanted.scenarios and all_at_once:
+            loads.append(all_at_once)
+        if "server" in wanted.scenarios and wanted.rate is not None:
+            loads.append(loaded("server", asked.submit, wanted.rate))
+        elif "server" in wanted.scenarios:
+            first = (all_at_once.reached if all_at_once else None) or 1.0
+            streams = (each for each in loads if each.scenario == "single-stream")
+            alone = next(streams, None) or streamed("single-stream")
+            bound = wanted.latency
+            lost = [each for each in (alone, all_at_once) if each and (each.failed or each.shed)]
+            loads += [each for each in lost if each not in loads]
+            if not lost and alone.latencies["50"] <= bound:  # else no rate keeps it
+                found = highest(lambda rate: loaded("server", asked.submit, rate), first / 2, alone.reached or 0.0)
+                kept, broken = found.kept, found.broken
+                loads += sorted(found.loads, key=lambda each: each.rate or 0.0)
+    except UserError as error:
+        return measured.model_copy(update={"loads": ended, "stopped": str(error)})
+    return measured.model_copy(update={"loads": loads, "bound": bound, "highest": kept, "too_high": broken})
 
 
 def _quality(examples: Examples, patient: Ask) -> tuple[float | None, str | None]:

@@ -19,12 +19,13 @@ from typing import Any, NamedTuple
 import mlperf_loadgen as loadgen
 from pydantic import BaseModel
 
-from suite.errors import printable
+from suite.errors import UserError, printable
 from suite.serve import ending
 from suite.serve.batching import Overloaded
 
 _DETAIL = "mlperf_log_detail.txt"
 _PREFIX = ":::MLLOG "
+_LAST = "num_errors"  # of the keys that LoadGen writes there
 _MARGIN = 1.2  # of the offline scenario's samples, so that they last for as long as is asked
 _COUNTS = ("early_stopping_latency_ss", "early_stopping_latency_ms")
 PERCENTILES = ("50.00", "90.00", "99.00", "99.90")  # as LoadGen writes them
@@ -88,6 +89,8 @@ def load(
     In `server` it is `rate` queries a second, of which 99 % should be answered within `bound` seconds; in `offline` it
     is the samples that `rate` a second would take. A stream has queries for as long if each takes `expected` seconds,
     by default LoadGen's own estimate.
+
+    Raises UserError if the temporary folder has no room for LoadGen's log.
     """
     settings = _settings(scenario, seconds, rate, bound, expected)
     asking = _Asking(ask)
@@ -156,8 +159,15 @@ def _start(issue: Callable[[list[Any]], None], examples: int, settings: Any, fol
 
 
 def _told(path: Path) -> dict[str, Any]:
-    lines = (line.removeprefix(_PREFIX) for line in path.read_text().splitlines() if line.startswith(_PREFIX))
-    return {entry["key"]: entry["value"] for entry in map(json.loads, lines)}
+    try:
+        lines = (line.removeprefix(_PREFIX) for line in path.read_text().splitlines() if line.startswith(_PREFIX))
+        told = {entry["key"]: entry["value"] for entry in map(json.loads, lines)}
+        told[_LAST]
+    except (OSError, ValueError, KeyError) as error:  # LoadGen does not look whether its log could be written
+        raise UserError(
+            f"LoadGen's log in {path.parent} is cut short: make room there, or name a folder on a larger disk as TMPDIR"
+        ) from error
+    return told
 
 
 def _judged(

@@ -80,7 +80,7 @@ def verdict(load: Load) -> str:
 
 def remarks(found: Measured) -> list[str]:
     """What follows from the loads, and their limits."""
-    lines = []
+    lines = [f"not all loads were put on: {found.stopped}"] if found.stopped else []
     if found.bound:
         bound = f"{1e3 * found.bound:g} ms at the {DRAWN}th percentile"
         above = f", {number(found.too_high)}/s was not shown to" if found.too_high else ""
@@ -90,7 +90,7 @@ def remarks(found: Measured) -> list[str]:
             lines.append(f"the highest rate that keeps {bound} is not known: requests were not answered")
         else:
             lines.append(f"no rate keeps {bound}")
-    shortest = min((load.seconds for load in found.loads), default=0.0)
+    shortest = min((load.seconds for load in found.loads), default=MLPERF_SECONDS)
     if shortest < MLPERF_SECONDS:
         lines.append(
             f"the shortest load took {shortest:.0f} s; MLPerf asks for {MLPERF_SECONDS}: seconds={MLPERF_SECONDS}"

@@ -128,6 +128,25 @@ def test_a_load_that_failed_is_exit_code_1(trained, capsys, monkeypatch):
     assert (load["scenario"], load["failed"]) == ("multi-stream", 1)
 
 
+def test_loads_that_ended_are_shown_though_a_later_one_cannot_be_made(trained, capsys, monkeypatch, tmp_path):
+    from suite.serve import measuring  # which needs LoadGen
+
+    load = measuring.load
+
+    def without_room(scenario, *given):
+        if scenario == "offline":
+            raise UserError("no room")
+        return load(scenario, *given)
+
+    monkeypatch.setattr(measuring, "load", without_room)
+    words = ("scenario=multi-stream,offline", "seconds=0.01", "wait=0", "--html", str(tmp_path / "page.html"))
+    with pytest.raises(UserError, match="no room"):
+        main([str(trained), f"implementation={OURS}", *words, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert {load["scenario"] for load in found["loads"]} == {"multi-stream"}
+    assert "not all loads were put on: no room" in (tmp_path / "page.html").read_text()
+
+
 @pytest.fixture
 def failing(trained, monkeypatch):
     """Lets the model raise an error for each batch with one certain image, or if None return too few predictions."""

@@ -6,9 +6,11 @@ import sys
 import threading
 from concurrent.futures import Future
 from itertools import count
+from pathlib import Path
 
 import pytest
 
+from suite.errors import UserError
 from suite.serve import scenarios
 
 
@@ -47,6 +49,21 @@ def test_a_load_with_a_lost_sample_has_no_latency():
 
     found = scenarios.load("single-stream", ask, examples=4, seconds=0.01, expected=0.001)
     assert (found.failed, found.latencies, found.counts) == (1, {}, None)
+
+
+@pytest.mark.parametrize("cut", [lambda log: 0, lambda log: len(log) // 2, lambda log: log.rstrip().rindex(b"\n") + 1])
+def test_a_log_for_which_there_was_no_room_is_one_line(cut, monkeypatch):
+    start = scenarios._start
+
+    def on_a_full_disk(issue, examples, settings, folder):
+        start(issue, examples, settings, folder)
+        path = Path(folder) / "mlperf_log_detail.txt"
+        log = path.read_bytes()
+        path.write_bytes(log[: cut(log)])
+
+    monkeypatch.setattr(scenarios, "_start", on_a_full_disk)
+    with pytest.raises(UserError, match=r"^LoadGen's log in /\S+ is cut short: .* as TMPDIR$"):
+        scenarios.load("offline", refuse, examples=4, seconds=0.01, rate=1000.0)
 
 
 def test_what_was_not_answered_is_not_said_to_have_taken_longer_than_the_bound():
