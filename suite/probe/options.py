@@ -100,6 +100,7 @@ def _traced(level: str, subjects: list[Subject], given: Mapping[str, str]) -> li
     if "trace" not in given and "out" not in given:
         raise UserError(f"level={level} writes a file: give trace=FILE, or out=FOLDER for {TRACE} in it")
     path = Path(given["trace"]) if "trace" in given else Path(given["out"]) / TRACE
+    _refuse_undecodable("trace", str(path))
     several = len(subjects) > 1
     names = [path.with_stem(f"{path.stem}-{number}") if several else path for number in range(1, len(subjects) + 1)]
     return [replace(subject, trace=name) for subject, name in zip(subjects, names, strict=True)]
@@ -111,10 +112,19 @@ def _own(given: Mapping[str, str]) -> OwnImplementation | None:
 
 
 def _values(name: str, text: str) -> list[str]:
+    _refuse_undecodable(name, text)
     values = [each.strip() for each in text.split(",")]
     if not all(values):
         raise UserError(f"{name}={text} has an empty value; write {name}=A,B")
     return list(dict.fromkeys(values))
+
+
+def _refuse_undecodable(name: str, text: str) -> None:
+    """Raise UserError for a path that is not UTF-8: no record can hold it, and no framework writes there."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(f"{name}={text} is not UTF-8: name it in plain letters") from error
 
 
 def _conditions(lists: Mapping[str, list[str]], system: System, found: Machine) -> Iterator[Conditions]:

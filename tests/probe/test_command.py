@@ -276,6 +276,9 @@ def test_the_published_schema_is_the_records(capsys):
         (["level=precision", "task=recommendation", "scale=mini", "size=8", "precision=fp32"], "the size of its data"),
         (["level=throughput", "task=translation", "implementation=nowhere"], "no such folder or file"),
         (["level=throughput", "model=vgg11", "implementation=nowhere"], "give task= as well"),
+        (["level=preprocessing", "task=speech", "from=\udcff"], "is not UTF-8: name it in plain letters"),
+        (["level=throughput", *SMALL, "peak=\udcff"], "is not UTF-8: name it in plain letters"),
+        (["level=trace", *SMALL, "trace=\udcff.json"], "is not UTF-8: name it in plain letters"),
     ],
 )
 def test_a_mistake_is_one_line(words, said):
