@@ -6,9 +6,11 @@ import importlib
 import keyword
 import re
 import shlex
+import shutil
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
@@ -84,7 +86,8 @@ def _implementation(path: Path, task: str, framework: str) -> None:
         _renamed(each.name, framework): _relative(each.read_text(), task, framework)
         for each in sorted(Path(spec.origin).parent.glob(f"{framework}*.py"))
     }
-    _write(path, files)
+    with _whole(path, files):
+        _write(path, files)
     own = contestant.read(path, framework)
     print(f"{path}: {', '.join(own.files)}: {task} in {own.framework.title}, as the reference has it")
     named = f"task={task} implementation={shlex.quote(str(path))}"
@@ -123,7 +126,9 @@ def _task(name: str) -> None:
     if name in _WORDS or keyword.iskeyword(name):
         raise UserError(f"task={name} is a word that Python or the command line reads otherwise: give another name")
     root = folder.CONF.parent
-    for place in (f"conf/task/{name}.yaml", f"tasks/{name}", f"reference_impls/{name}"):
+    values = f"conf/task/{name}.yaml"
+    places = (values, f"tasks/{name}", f"reference_impls/{name}")
+    for place in places:
         if (root / place).exists():
             raise UserError(
                 f"task={name} is there already, {place}: nothing is overwritten; implementation=PATH begins code for it"
@@ -140,9 +145,9 @@ def _task(name: str) -> None:
         for place, text in blocks.items()
     }
     files[f"reference_impls/{name}/{loading.INIT}"] = f'"""The reference implementations of {name}."""\n'
-    _write(root, files)
-    values = f"conf/task/{name}.yaml"
-    write_text(root / values, _with_sums(files[values], name))
+    with _whole(root, places):
+        _write(root, {place: text for place, text in files.items() if place != values})
+        write_text(root / values, _with_sums(files[values], name))
     print(*(f"{root / place}" for place in sorted(files)), sep="\n")
     print(f"check     python -m suite.check task={name}")
     print(f"run       python -m suite.run task={name} hw=cpu")
@@ -158,6 +163,19 @@ def _with_sums(text: str, name: str) -> str:
     lines = textwrap.indent(yaml.safe_dump(told, sort_keys=False), " " * 6)
     source = f"      source: tasks/{name}\n"
     return text.replace(source, source + lines)
+
+
+@contextmanager
+def _whole(root: Path, places: Iterable[str]) -> Iterator[None]:
+    """Remove the files and folders `places` below `root`, which are new, if the block fails, as on a full disk."""
+    try:
+        yield
+    except BaseException:
+        for place in places:
+            shutil.rmtree(root / place, ignore_errors=True)
+            with suppress(OSError):
+                (root / place).unlink()
+        raise
 
 
 def _write(root: Path, files: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ from suite.harness import contestant
 from suite.harness.declared import by_reference
 from suite.harness.implementation import frameworks
 from suite.new import main
+from suite.store.disk import write_text
 from tests import distributions
 from tests.command import refuses
 
@@ -130,6 +131,36 @@ def test_a_task_whose_extra_lacks_a_package_is_not_written(without_tasks, monkey
     with pytest.raises(UserError, match=r"chess needs a-board: pip install"):
         main(["task=chess"])
     assert not list(without_tasks.rglob("chess*"))
+
+
+@pytest.mark.parametrize("written", [1, 2, 3])
+def test_a_full_disk_is_left_without_half_a_task(written, without_tasks, monkeypatch):
+    with monkeypatch.context() as disk:
+        disk.setattr("suite.new.write_text", having_room_for(written))
+        with pytest.raises(UserError, match="No space left"):
+            main(["task=thirds"])
+    assert not list(without_tasks.rglob("thirds*"))
+
+
+def test_a_full_disk_is_left_without_half_an_implementation(tmp_path, monkeypatch):
+    words = [f"implementation={tmp_path / 'ours'}", "task=language_modeling", "framework=tensorflow"]
+    with monkeypatch.context() as disk:
+        disk.setattr("suite.new.write_text", having_room_for(1))
+        with pytest.raises(UserError, match="No space left"):
+            main(words)
+    assert main(words) == 0
+
+
+def having_room_for(files):
+    """`write_text` on a disk that has room for so many files."""
+    left = iter(range(files))
+
+    def write(path, text):
+        if next(left, None) is None:
+            raise UserError(f"cannot write {path}: No space left on device")
+        write_text(path, text)
+
+    return write
 
 
 def test_a_task_passes_its_check(without_tasks, capsys):
