@@ -97,10 +97,12 @@ def main(argv: list[str]) -> int:
             if kept:
                 showing.show_compared(console, kept, probe)
     finally:  # the reader of the output may have gone, as head does
-        if out:
-            record.write(probe, out)
-        if html:
-            write_text(html, page.html(probe))
+        try:
+            if out:
+                record.write(probe, out)
+        finally:  # the page may lie on another disk, which has room
+            if html:
+                write_text(html, page.html(probe))
     for place in filter(None, () if args.json else (out, html)):
         console.print(f"kept in {place}", soft_wrap=True)
     if out and mlflow:

@@ -174,14 +174,15 @@ def test_a_folder_with_something_in_it_is_refused_before_anything_is_measured(tm
     assert not (tmp_path / record.FILE).read_text()
 
 
-def test_what_cannot_be_kept_after_all_is_shown(capsys, tmp_path, monkeypatch):
+def test_what_cannot_be_kept_after_all_is_shown_and_written_as_a_page(capsys, tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise UserError("cannot write it: No space left on device")
 
     monkeypatch.setattr(record, "write", full)
     with pytest.raises(UserError, match="No space left"):
-        main(["level=throughput", *SMALL, *BRIEF, f"out={tmp_path / 'kept'}"])
+        main(["level=throughput", *SMALL, *BRIEF, f"out={tmp_path / 'kept'}", "--html", str(tmp_path / "page.html")])
     assert "samples/s" in capsys.readouterr().out
+    assert "samples/s" in (tmp_path / "page.html").read_text()
 
 
 def test_what_nobody_reads_to_its_end_is_kept(tmp_path, monkeypatch):
