@@ -36,6 +36,7 @@ from suite.rules.reading import Evidence
 from suite.rules.submission import Result, Submission, join, survey
 from suite.store import files, packages
 from suite.store.arrays import prepared
+from suite.store.disk import having_room
 from suite.store.sums import cache_dir
 from suite.store.task import load_task
 
@@ -156,7 +157,7 @@ def audit(root: Path, plan: Plan, asked: Asked, tell: Callable[[str], object]) -
     for part in plan.parts:
         task = load_task(part.benchmark.task)
         data = prepared(part.benchmark, task, asked.data_dir)
-        with tempfile.TemporaryDirectory(prefix="suite-audit-code-") as name:
+        with tempfile.TemporaryDirectory(prefix="suite-audit-code-") as name, having_room(name):
             folder = part.code.install(Path(name))
             for run in part.runs:
                 _, kind, _, _ = run.configuration

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from suite.errors import UserError
+from suite.store.disk import having_room
 
 MAX_BYTES = 4 << 30  # unpacked
 FREE_BYTES = 16 << 20  # unpacked, whatever the archive's size
@@ -74,7 +75,8 @@ def unpacked(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="suite-review-") as name:
         folder = Path(name)
         try:
-            (_unzip if path.name.lower().endswith(".zip") else _untar)(path, folder)
+            with having_room(name):
+                (_unzip if path.name.lower().endswith(".zip") else _untar)(path, folder)
         except UserError as error:
             raise UserError(f"{path.name} was not unpacked: {error}; give a folder, or an archive of it") from error
         except OSError as error:

@@ -19,6 +19,7 @@ from suite.errors import UserError
 
 MAX_FILE_BYTES = 1 << 30
 LINK = "a symbolic link"
+_FULL = errno.ENOSPC, errno.EDQUOT
 _NO_LOCKS = errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, 524  # the file system has none; 524 is the kernel's ENOTSUPP
 
 
@@ -105,6 +106,17 @@ def _within(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from error
+
+
+@contextmanager
+def having_room(folder: str) -> Iterator[None]:
+    """Raise UserError that says how to get more room, if a block that writes to a temporary folder fills its disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise UserError(f"{folder}: {error.strerror}; name a folder on a larger disk as TMPDIR") from error
 
 
 def partial(path: Path) -> Path:

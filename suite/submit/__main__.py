@@ -17,7 +17,7 @@ from suite.record.summary import format_count
 from suite.record.system import DIVISIONS, STATUSES
 from suite.review.terminal import score
 from suite.rules.seals import SEAL, SIGNATURE, findings
-from suite.store.disk import alone
+from suite.store.disk import alone, having_room
 from suite.store.files import data_option
 from suite.submit import describing, signing
 from suite.submit.checking import Checked, check
@@ -91,7 +91,7 @@ def main(argv: list[str]) -> int:
     held = [path.stem for path in target.glob("systems/*.json")]
     told = describing.told(file, {each.system for each in results}, held)
     declared = Declared(org, division, category, options.get("token"), told, options.get("states"))
-    with _alone(target), tempfile.TemporaryDirectory(prefix="suite-submit-") as folder:
+    with _alone(target), tempfile.TemporaryDirectory(prefix="suite-submit-") as folder, having_room(folder):
         staged = Path(folder) / target.name
         places, missing = stage(results, declared, target, staged)
         seal(staged, declared, places)

@@ -1,8 +1,10 @@
 """What an audit is made of: the draw, the distance of two ways, and predictions that differ."""
 
+import errno
 import io
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from rich.console import Console
 from suite.audit import drawing, showing
 from suite.audit.__main__ import main
 from suite.audit.auditing import Asked, Audited, planned
+from suite.audit.code import Code
 from suite.audit.comparing import (
     MAX_DISTANCE,
     MAX_STRETCH,
@@ -253,3 +256,11 @@ def test_arrays_that_the_disk_has_no_room_for_are_a_mistake_before_they_are_copi
     monkeypatch.setattr(files, "free_bytes", lambda folder: 0)
     with pytest.raises(UserError, match=r"^0\.1 GB of arrays are copied to .*, which has 0\.0 GB free: name a folder"):
         give_evaluation(SimpleNamespace(given=tmp_path), {"test_images": np.broadcast_to(0.0, 10**7)})
+
+
+def test_a_full_disk_of_temporary_folders_is_named_with_its_mend(tmp_path, monkeypatch):
+    isolate(monkeypatch, tmp_path)
+    run = write_run(tmp_path / "run")
+    monkeypatch.setattr(Code, "install", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    with pytest.raises(UserError, match=r"suite-audit-code-\S+: No space left on device; name a folder .* as TMPDIR$"):
+        main([str(run.folder), "run_code=true", "isolated=true"])

@@ -1,9 +1,11 @@
 """level=clock: blocks of a run's loop, each with its evaluation."""
 
+import errno
 import gc
 import weakref
 from itertools import count, cycle
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -150,6 +152,13 @@ def test_what_diverges_before_it_is_evaluated_is_told(tmp_path):
     (own / "__init__.py").write_text((ALIKE / "__init__.py").read_text() + DIVERGES)
     with pytest.raises(UserError, match="training diverged before its first evaluation"):
         clock(tmp_path / "probe", "repeats=1", implementation=own, seconds=0.05)
+
+
+def test_a_full_disk_of_temporary_folders_is_named_with_its_mend(tmp_path, monkeypatch):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr("suite.harness.loop.write_predictions", Mock(side_effect=full))
+    with pytest.raises(UserError, match=r": No space left on device; name a folder on a larger disk as TMPDIR$"):
+        clock(tmp_path / "probe", "repeats=1")
 
 
 def test_an_implementation_that_was_dropped_keeps_no_memory_from_the_next(monkeypatch):

@@ -1,6 +1,7 @@
 """A submission as an archive: reviewed as its folder is, or refused in one line; nothing of it escapes or stays."""
 
 import contextlib
+import errno
 import json
 import lzma
 import os
@@ -8,6 +9,7 @@ import signal
 import tarfile
 import zipfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -37,6 +39,13 @@ def test_what_macos_adds_to_a_zip_is_left_out(sound_result, tmp_path):
         for name in zipped.namelist():
             zipped.writestr(f"__MACOSX/{Path(name).parent}/._{Path(name).name}", b"\0\5\x16\7")
     assert main([str(given)]) == 0
+
+
+def test_a_full_disk_of_temporary_folders_is_named_with_its_mend(run, tmp_path, monkeypatch):
+    given = packed(tmp_path / "given.tar", run.folder)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(tarfile.TarFile, "extract", Mock(side_effect=full))
+    refused(given, r"^given\.tar was not unpacked: .*suite-review-\S+: No space left on device; .* as TMPDIR; give")
 
 
 def test_a_signal_leaves_nothing_unpacked(run, tmp_path, monkeypatch):

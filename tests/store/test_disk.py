@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite.errors import UserError
-from suite.store.disk import alone, read_safely, refuse_unwritable, sync, write_text
+from suite.store.disk import alone, having_room, read_safely, refuse_unwritable, sync, write_text
 
 PROBE = ("level=throughput", "model=squeezenet1_1", "size=32", "batch=2", "precision=fp32")
 FORECAST = ("task=recommendation", "scale=mini", "hw=cpu")
@@ -86,6 +86,14 @@ def test_what_cannot_be_written_leaves_the_old_file_and_no_part_of_the_new_one(t
     with pytest.raises(UserError, match="No space left on device"):
         write_text(tmp_path / "page.html", "new")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_a_full_disk_of_temporary_folders_is_named_and_another_error_is_not_taken_for_it(tmp_path):
+    full, broken = (OSError(number, os.strerror(number)) for number in (errno.EDQUOT, errno.EIO))
+    with pytest.raises(UserError, match=f"^{tmp_path}: Disk quota exceeded; name a folder"), having_room(str(tmp_path)):
+        raise full
+    with pytest.raises(OSError, match="Input/output error"), having_room(str(tmp_path)):
+        raise broken
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, 524])

@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -29,6 +30,13 @@ def test_a_full_disk_leaves_what_was_sealed(submit, told, monkeypatch):
             submit(f"description={told}")
     assert files(submit.folder) == before
     assert submit(f"description={told}") == 0
+
+
+def test_a_full_disk_of_temporary_folders_is_named_with_its_mend(submit, monkeypatch):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr("suite.submit.__main__.seal", Mock(side_effect=full))
+    with pytest.raises(UserError, match=r"suite-submit-\S+: No space left on device; name a folder .* as TMPDIR$"):
+        submit("partial=true")
 
 
 def test_what_a_killed_command_left_beside_its_place_goes(submit, told):

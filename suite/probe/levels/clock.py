@@ -33,6 +33,7 @@ from suite.probe.subject import Subject
 from suite.record import states
 from suite.record.evidence import LOG, POWER
 from suite.record.mllog import Line, Log, samples_of
+from suite.store.disk import having_room
 from suite.store.task import score
 
 WHOLE = True
@@ -86,7 +87,8 @@ class Clock:
     def repeat(self) -> None:
         """Blocks of steps, each with its evaluation, until the time of a repeat is up."""
         try:
-            self._repeated()
+            with having_room(self.folder.name):
+                self._repeated()
         except BaseException:
             self._stop()
             raise
