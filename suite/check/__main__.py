@@ -25,7 +25,7 @@ from suite.measure import machine, systems
 from suite.record.equivalence import Comparison
 from suite.record.system import DIVISIONS
 from suite.run.resuming import from_evidence
-from suite.store import files
+from suite.store import files, packages
 from suite.store.disk import refuse_unwritable
 from suite.store.task import Arrays, Task
 
@@ -93,7 +93,10 @@ def main(argv: list[str]) -> int:
 
 
 def _options(words: list[str]) -> dict[str, str]:
-    """Parse `words` into options by name. Raises UserError for an unknown or missing option or value."""
+    """Parse `words` into options by name.
+
+    Raises UserError for an unknown or missing option or value, and for a framework that is not installed.
+    """
     for word in words:
         name, _, value = word.partition("=")
         if name not in OPTIONS[:-1]:
@@ -114,6 +117,7 @@ def _options(words: list[str]) -> dict[str, str]:
         known(options["precision"])
     if reference and "framework" in options:
         one_of(f"framework for {options['task']}", options["framework"], frameworks(options["task"]))
+        packages.require(options["task"], config.framework(options["framework"]))
     return options
 
 

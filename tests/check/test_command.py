@@ -6,6 +6,7 @@ import pytest
 
 from suite.check.__main__ import main
 from suite.errors import UserError
+from tests import distributions
 from tests.command import refuses
 
 
@@ -36,6 +37,13 @@ def test_data_that_is_not_here_is_a_mistake_only_if_asked_for(tmp_path, capsys):
     words = ["task=recommendation", f"data_dir={tmp_path}", "framework=torch", "--json"]
     with pytest.raises(UserError, match=r"u\.data is missing.*python -m suite\.data fetch recommendation/small"):
         main([*words, "scale=small"])
+
+
+def test_a_framework_that_is_asked_for_and_not_installed_is_a_mistake(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    distributions.install(tmp_path, "time-to-accuracy", torch=["a-torch"])
+    with pytest.raises(UserError, match="image_classification in PyTorch needs a-torch: pip install"):
+        main(["task=image_classification", "scale=mini", "framework=torch"])
 
 
 @pytest.mark.slow
