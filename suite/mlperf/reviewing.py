@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import platform
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import chain
@@ -23,7 +21,7 @@ from suite.mlperf.rulefiles import WITHOUT_RULES
 from suite.mlperf.scores import Score, droppable, scaling_factor, score
 from suite.mlperf.strict import RULES
 from suite.rules.finding import Finding, Progress, Severity, Verdict, verdict_of
-from suite.store.processes import end_with_parent
+from suite.store.processes import Pool
 
 _PARALLEL_FROM = 16  # logs; for fewer, other processes cost more than they save
 _CHUNK = 8
@@ -106,19 +104,20 @@ def _reviewed(tasks: list[tuple[Path, str, str, bool]], ruleset: str) -> Iterato
         yield from (review_log(*task) for task in tasks)
         return
     # Outside Linux, a fork of a process that has used the system's libraries may hang or crash.
-    how = multiprocessing.get_context("fork" if platform.system() == "Linux" else "spawn")
+    method = "fork" if platform.system() == "Linux" else "spawn"
     try:
-        with ProcessPoolExecutor(cores, how, initializer=_begin) as pool:
-            yield from pool.map(review_log, *zip(*tasks, strict=True), chunksize=_CHUNK)
+        # Reviews leave no reference cycles; looking for some would cost a sixth of the time.
+        with Pool(cores, method, gc.disable) as pool:
+            for made in [pool.submit(_reviews, tasks[at : at + _CHUNK]) for at in range(0, len(tasks), _CHUNK)]:
+                yield from made.result()
     except BrokenProcessPool as error:
         raise UserError(
             "a process that reviews logs was killed, perhaps for want of memory: give fewer logs at once"
         ) from error
 
 
-def _begin() -> None:
-    gc.disable()  # reviews leave no reference cycles; looking for some would cost a sixth of the time
-    end_with_parent()
+def _reviews(tasks: list[tuple[Path, str, str, bool]]) -> list[LogReview]:
+    return [review_log(*task) for task in tasks]
 
 
 def _joined(package: Package, logs: list[LogReview], provenance: Provenance) -> Review:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from suite.errors import UserError
 from suite.store import files
 from suite.store.disk import holding, partial
 from suite.store.modules import load_bringing, load_sharding
-from suite.store.processes import blocked, end_with_parent
+from suite.store.processes import Pool
 from suite.store.sums import RememberedSums, sha256
 from suite.store.task import Arrays
 
@@ -115,19 +113,11 @@ def _make(benchmark: Benchmark, root: Path, missing: list[File]) -> None:
             if not files_now:
                 continue
             processes = min(len(files_now), os.cpu_count() or 1, PROCESSES)
-            with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), end_with_parent) as pool:
-                try:
-                    with blocked(signal.SIGINT):
-                        making = [pool.submit(_make_one, *given, file, outdated) for file in files_now]
-                    for made in as_completed(making):
-                        made.result()
-                        bar.update()
-                except KeyboardInterrupt:  # which the processes do not feel
-                    for process in multiprocessing.active_children():
-                        process.kill()
-                    raise
-                finally:
-                    pool.shutdown(cancel_futures=True)
+            with Pool(processes) as pool:
+                making = [pool.submit(_make_one, *given, file, outdated) for file in files_now]
+                for made in as_completed(making):
+                    made.result()
+                    bar.update()
 
 
 def _undeclared_files(dataset: Dataset, root: Path) -> list[Path]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from suite.errors import UserError
-from suite.store.processes import end_with_parent
+from suite.store.processes import Pool
 
 RATE = 22050  # Hz
 _SYNCHRONOUS = 2  # AUDIO_OUTPUT_SYNCHRONOUS: espeak_Synth returns when every sample has been delivered
@@ -35,7 +33,7 @@ def speak(utterances: list[Utterance]) -> list[np.ndarray]:
     only in a process of its own is the first one always the same.
     Raises UserError for a voice that the library does not have.
     """
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), end_with_parent) as alone:
+    with Pool(1) as alone:
         return alone.submit(_speak, utterances).result()
 
 

@@ -249,7 +249,7 @@ def numbered(monkeypatch: pytest.MonkeyPatch) -> Benchmark:
     declared = File(path="made/test.bin", bytes=2, sha256=sha256(b"11").hexdigest())
     form = {"train_numbers": Shards(files="made/train_", dtype="uint8")}
     dataset = PILOT.dataset.model_copy(update={"files": (), "archive": None, "made": (*made, declared), "shards": form})
-    monkeypatch.setattr(shards, "ProcessPoolExecutor", lambda processes, *_: ThreadPoolExecutor(processes))
+    monkeypatch.setattr(shards, "Pool", ThreadPoolExecutor)
     monkeypatch.setattr(shards, "load_bringing", lambda _: None)
     return benchmark_of(dataset)
 
