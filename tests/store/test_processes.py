@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.command import start
+from tests.command import PROJECT, start
 from tests.waiting import FOREVER_S
 
 PROGRAM = """
@@ -60,3 +60,9 @@ def test_no_process_outlives_its_command(
     assert said in errors
     assert psutil.wait_procs(processes, timeout=FOREVER_S)[1] == []
     assert len(processes) >= 2
+
+
+def test_every_pool_is_such_a_one() -> None:
+    own = PROJECT / "suite/store/processes.py"
+    sources = [path for folder in ("suite", "tasks", "reference_impls") for path in (PROJECT / folder).rglob("*.py")]
+    assert [path for path in sources if "ProcessPoolExecutor" in path.read_text()] == [own]

@@ -6,10 +6,9 @@ Another number of threads takes a process of its own, because TensorFlow's is fi
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, TypeGuard
 
@@ -38,6 +37,7 @@ from suite.probe.judging import (
     unlike,
 )
 from suite.probe.workload import Workload
+from suite.store.processes import Pool
 
 SEED = 0  # of what gradients are taken against
 HANDLES = "of a variable or another resource"
@@ -79,7 +79,7 @@ class Call:
 class Judge:
     """Judges the first call of each operation with its shapes and types."""
 
-    def __init__(self, where: str, worker: ThreadPoolExecutor, elsewhere: ProcessPoolExecutor) -> None:
+    def __init__(self, where: str, worker: ThreadPoolExecutor, elsewhere: Pool) -> None:
         self.where, self.worker, self.elsewhere = where, worker, elsewhere
         self.found: dict[tuple[str, ...], Judged] = {}
 
@@ -137,10 +137,8 @@ def judged(build: Callable[[], Workload], device: Device) -> list[Judged]:
     with ExitStack() as stack:
         stack.enter_context(apart())
         worker = stack.enter_context(ThreadPoolExecutor(1))
-        spawn = multiprocessing.get_context("spawn")
-        elsewhere = stack.enter_context(
-            ProcessPoolExecutor(1, spawn, tf.config.threading.set_intra_op_parallelism_threads, (unlike(here),))
-        )
+        set_threads = tf.config.threading.set_intra_op_parallelism_threads
+        elsewhere = stack.enter_context(Pool(1, "spawn", set_threads, unlike(here)))
         judge = Judge(device_name(device), worker, elsewhere)
         workload = build()
         workload.ready(1)
