@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -63,7 +62,8 @@ def main(argv: list[str]) -> int:
     if wanted.url:
         from suite.serve.web import Client
 
-        with closing(Client(wanted.url, found)) as client:
+        with ending.at_once():
+            client = Client(wanted.url, found)
             elsewhere = "" if client.processes else ", on a machine that was not watched for noise"
             return _load(wanted, found, client, f"over {wanted.url}{elsewhere}", args)
     system = systems.system_here(given.get("hw", systems.AUTO), machine.detect())

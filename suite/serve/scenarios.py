@@ -131,8 +131,6 @@ class _Asking:
             self._ask(sample.index).add_done_callback(partial(self._answered, sample.id))
 
     def _answered(self, number: int, done: Future[Any]) -> None:
-        if done.cancelled():  # the command ends
-            return
         if error := done.exception():
             with self._counting:
                 self.counts["shed" if isinstance(error, Overloaded) else "failed"] += 1

@@ -16,8 +16,9 @@ import threading
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -153,13 +154,16 @@ def here(told: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 class Client:
-    """Asks a server for the answers to examples, over at most CONNECTIONS connections at a time."""
+    """Asks a server for the answers to examples, over CONNECTIONS connections.
+
+    Its threads are daemons: an executor's would be waited for where the command ends.
+    """
 
     def __init__(self, url: str, examples: Examples) -> None:
         self._url = url.rstrip("/")
         self._bodies = Kept(lambda index: packed(examples.request(index)), len)
-        self._pool = ThreadPoolExecutor(CONNECTIONS, "client")
-        self._own, self._room = threading.local(), threading.BoundedSemaphore(QUEUED)
+        self._submitted: SimpleQueue[tuple[Future[Any], int, bool]] = SimpleQueue()
+        self._room = threading.BoundedSemaphore(QUEUED)
         name = examples.plan.benchmark.name
         try:
             told = _session().get(f"{self._url}/health", timeout=TIMEOUT_S).json()
@@ -173,6 +177,8 @@ class Client:
         if served != name:
             raise UserError(f"url={url} serves {shown(served)}, not {name}")
         self.processes = here(told)
+        for _ in range(CONNECTIONS):
+            threading.Thread(target=self._work, name="client", daemon=True).start()
 
     def submit(self, index: int, wait: bool = False) -> Future[Any]:
         """See `suite.serve.asking.Asked`. At most CONNECTIONS requests are in progress; a failed one raises UserError.
@@ -181,26 +187,28 @@ class Client:
         """
         if wait:
             self._room.acquire()
-        try:
-            future = self._pool.submit(self._ask, index, wait)
-        except RuntimeError:  # it is closed: the command ends, and LoadGen does not know it
-            future = Future()
-            future.cancel()
+        future: Future[Any] = Future()
         if wait:
             future.add_done_callback(lambda _: self._room.release())
+        self._submitted.put((future, index, wait))
         return future
 
-    def close(self) -> None:
-        """Cancel the requests that have not been sent yet, and wait for none."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+    def _work(self) -> None:
+        session = _session()
+        while True:
+            future, index, wait = self._submitted.get()
+            try:
+                answer = self._ask(session, index, wait)
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                future.set_result(answer)
 
-    def _ask(self, index: int, wait: bool) -> Any:
+    def _ask(self, session: requests.Session, index: int, wait: bool) -> Any:
         body = self._bodies[index]
-        if not hasattr(self._own, "session"):
-            self._own.session = _session()
         while True:
             try:
-                answer = self._own.session.post(f"{self._url}/predict", data=body, timeout=TIMEOUT_S)
+                answer = session.post(f"{self._url}/predict", data=body, timeout=TIMEOUT_S)
             except requests.RequestException as error:
                 raise UserError(f"url={self._url} does not answer: {error}") from error
             if answer.status_code != 503:

@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import threading
-from contextlib import closing
 from types import SimpleNamespace
 
 import numpy as np
@@ -310,8 +309,8 @@ def test_a_load_asks_its_server_and_no_proxy(server, monkeypatch):
         monkeypatch.delenv(name)
     plan = SimpleNamespace(benchmark=SimpleNamespace(name="image_classification/mini"))
     images = {"test_images": np.zeros((1, 8, 8, 1), np.uint8)}
-    with closing(Client(server, SimpleNamespace(plan=plan, request=lambda index: images))) as client:
-        assert client.submit(0).result(60) in range(10)
+    client = Client(server, SimpleNamespace(plan=plan, request=lambda index: images))
+    assert client.submit(0).result(60) in range(10)
 
 
 def test_a_server_ends_though_a_client_says_no_more(trained, tmp_path):

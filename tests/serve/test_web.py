@@ -1,9 +1,11 @@
 """The server of a model, and the client that asks it."""
 
 import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,10 +18,18 @@ import uvicorn
 from suite.errors import BrokenContract, UserError
 from suite.serve.batching import Batcher
 from suite.serve.options import parse
-from suite.serve.web import Client, app, bound, here
+from suite.serve.web import TIMEOUT_S, Client, app, bound, here
 from suite.store.task import Task
 
 ADDRESSES = Path("/proc/net/if_inet6")
+CLIENT = """
+from types import SimpleNamespace
+from suite.errors import command
+from suite.serve.web import Client
+
+examples = SimpleNamespace(plan=SimpleNamespace(benchmark=SimpleNamespace(name="task/mini")), request=lambda index: {})
+command(lambda _: Client("http://127.0.0.1:PORT", examples).submit(0).result())
+"""
 IMAGE = {"test_images": np.zeros((1, 8, 8, 1), np.uint8)}
 
 
@@ -53,12 +63,12 @@ def failing(request):
 )
 def test_a_server_whose_model_fails_is_told_from_one_that_is_gone(failing, said):
     examples, url, end = failing
-    with closing(Client(url, examples)) as client:
-        with pytest.raises(UserError, match=f"url={url} answers 500: .*{said}"):
-            client.submit(0).result(60)
-        end()
-        with pytest.raises(UserError, match=f"url={url} does not answer: "):
-            client.submit(0).result(60)
+    client = Client(url, examples)
+    with pytest.raises(UserError, match=f"url={url} answers 500: .*{said}"):
+        client.submit(0).result(60)
+    end()
+    with pytest.raises(UserError, match=f"url={url} does not answer: "):
+        client.submit(0).result(60)
 
 
 @pytest.mark.parametrize("body", [b"hello", b"[]", b"{}"])
@@ -67,8 +77,23 @@ def test_an_answer_without_a_prediction_is_one_line(failing, monkeypatch, body):
     answer = requests.Response()
     answer.status_code, answer._content = 200, body
     monkeypatch.setattr(requests.Session, "post", lambda *_, **__: answer)
-    with closing(Client(url, examples)) as client, pytest.raises(UserError, match=f"url={url} answers .*; expected "):
-        client.submit(0).result(60)
+    with pytest.raises(UserError, match=f"url={url} answers .*; expected "):
+        Client(url, examples).submit(0).result(60)
+
+
+def test_ctrl_c_ends_a_client_whose_server_does_not_answer():
+    told = b'{"benchmark": "task/mini"}'
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        code = CLIENT.replace("PORT", str(listening.getsockname()[1]))
+        client = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+        with listening.accept()[0] as health:
+            health.recv(1000)
+            health.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(told), told))
+            with listening.accept()[0] as asked:
+                asked.recv(1000)
+                client.send_signal(signal.SIGINT)
+                _, errors = client.communicate(timeout=TIMEOUT_S / 2)
+    assert (client.returncode, errors) == (128 + signal.SIGINT, "")
 
 
 @pytest.mark.parametrize(("later", "found"), [(0.0, (os.getpid(),)), (60.0, ())], ids=["here", "elsewhere"])
