@@ -18,6 +18,9 @@ Precision = Annotated[str, AfterValidator(formats.known)]
 FOR_TRYING = ("mini", "pilot")  # scales
 Filled = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Rate = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
+Count = Annotated[int, Field(gt=0, lt=10**12)]
+Figure = Annotated[float, Field(gt=0, lt=1e12)]
+FigureOrZero = Annotated[float, Field(ge=0, lt=1e12)]
 
 
 class Evaluation(Values):
@@ -205,19 +208,19 @@ class System(Values):
     name: str
     title: str
     accelerator: str | None = None
-    accelerators_per_node: int = Field(default=0, ge=0)
-    nodes: int = Field(default=1, gt=0)
-    workers: int | None = Field(default=None, gt=0)
-    memory_gb: float | None = Field(default=None, gt=0)
-    peak_tflops: dict[Rate, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    accelerators_per_node: Annotated[int, Field(ge=0, lt=10**12)] = 0
+    nodes: Count = 1
+    workers: Count | None = None
+    memory_gb: Figure | None = None
+    peak_tflops: dict[Rate, Figure] = Field(default_factory=dict)
     precision: Precision | None = None
-    power_ceiling_w: float | None = Field(default=None, gt=0)
-    power_ceiling_w_per_cpu: float | None = Field(default=None, gt=0)
-    price_per_hour: float | None = Field(default=None, ge=0)
-    price_per_cpu_hour: float | None = Field(default=None, ge=0)
+    power_ceiling_w: Figure | None = None
+    power_ceiling_w_per_cpu: Figure | None = None
+    price_per_hour: FigureOrZero | None = None
+    price_per_cpu_hour: FigureOrZero | None = None
     price: Price | None = None
-    link_gb_per_s: float | None = Field(default=None, gt=0, exclude=True)
-    link_latency_us: float | None = Field(default=None, ge=0, exclude=True)
+    link_gb_per_s: Annotated[Figure | None, Field(exclude=True)] = None
+    link_latency_us: Annotated[FigureOrZero | None, Field(exclude=True)] = None
     default_scale: str
 
     @property
