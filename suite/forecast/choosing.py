@@ -21,11 +21,14 @@ class Choice:
 
 
 def choices(forecasts: Sequence[Forecast], deadline: float | None, budget: float | None) -> list[Choice]:
-    """A choice for each limit that is not None; nothing is chosen if prices are in several currencies."""
-    found = []
+    """A choice for each limit that is not None; none is made of no forecasts, or of prices in several currencies."""
+    found, why = [], ""
     currencies = sorted({each.currency for each in forecasts if each.cost and each.currency})
-    if len(currencies) > 1:
+    if not forecasts:
+        why = "not known: no system has a forecast"
+    elif len(currencies) > 1:
         why = f"not known: prices are in {' and '.join(currencies)}, which do not compare; name systems of one"
+    if why:
         asked = {DEADLINE: deadline, BUDGET: budget}
         return [Choice(name, most, None, why) for name, most in asked.items() if most is not None]
     if deadline is not None:

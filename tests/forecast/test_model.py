@@ -320,5 +320,10 @@ def test_costs_in_two_currencies_are_not_compared():
     assert all(each.forecast for each in choices(made_of[1:], deadline=1e9, budget=1e9))
 
 
+def test_without_forecasts_no_choice_is_known():
+    told = choices([], deadline=1e9, budget=1e9)
+    assert [each.why for each in told] == ["not known: no system has a forecast"] * 2
+
+
 def _least_and_most(values):
     return values.min(), values.max()
