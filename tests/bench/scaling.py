@@ -16,7 +16,8 @@ import multiprocessing
 import os
 import statistics
 import time
-from multiprocessing.synchronize import Barrier
+from concurrent.futures import as_completed
+from threading import Barrier
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -28,6 +29,7 @@ from suite.harness.implementation import Device, load_implementation
 from suite.harness.workers.channel import free_port
 from suite.measure import machine, systems
 from suite.store.arrays import prepared
+from suite.store.processes import Pool
 from suite.store.task import for_run, load_task
 
 
@@ -49,9 +51,9 @@ WAYS = {
 
 
 def work(
-    task: str, framework: str, scale: str, batch: float, device: Device, steps: int, begin: Barrier, told: Any
-) -> None:
-    """Train for so many steps, once all are ready; tell samples a second, or why there are none."""
+    task: str, framework: str, scale: str, batch: float, device: Device, steps: int, begin: Barrier
+) -> float | str:
+    """Train for so many steps, once all are ready; samples a second, or why there are none."""
     benchmark, module = config.benchmark(task, scale), load_task(task)
     size = int(benchmark.hyperparameters["global_batch_size"] * batch)
     hyper = {**benchmark.hyperparameters, "global_batch_size": size}
@@ -63,28 +65,23 @@ def work(
         begin.wait()
         began = time.monotonic()
         last = made.train_until(first + steps * size).samples
-        told.put((last - first) / (time.monotonic() - began))
+        return (last - first) / (time.monotonic() - began)
     except Exception as error:  # a batch that a recipe refuses
         begin.abort()
-        told.put(f"{type(error).__name__}: {error}"[:80])
+        return f"{type(error).__name__}: {error}"[:80]
 
 
 def samples_per_second(task: str, framework: str, scale: str, way: Way, steps: int) -> float | str:
     """Of all processes together, or why there is none."""
     os.environ["OMP_NUM_THREADS"] = os.environ["TF_NUM_INTRAOP_THREADS"] = str(way.threads)
-    context = multiprocessing.get_context("spawn")
-    begin, told = context.Barrier(way.processes), context.Queue()
     precision = systems.precision_of(config.system("cpu"), machine.detect())
     addresses = tuple(f"127.0.0.1:{free_port()}" for _ in range(way.processes)) if way.shared else ()
-    started = []
-    for rank in range(way.processes):
-        device = Device("cpu", precision, rank if way.shared else 0, rank, addresses)
-        given = (task, framework, scale, way.batch, device, steps, begin, told)
-        started.append(context.Process(target=work, args=given))
-        started[-1].start()
-    found = [told.get() for _ in started]
-    for each in started:
-        each.join()
+    with multiprocessing.get_context("spawn").Manager() as shared, Pool(way.processes) as pool:
+        begin, working = shared.Barrier(way.processes), []
+        for rank in range(way.processes):
+            device = Device("cpu", precision, rank if way.shared else 0, rank, addresses)
+            working.append(pool.submit(work, task, framework, scale, way.batch, device, steps, begin))
+        found = [each.result() for each in as_completed(working)]
     if failed := [each for each in found if isinstance(each, str)]:
         return failed[0]
     return min(found) if way.shared else sum(found)

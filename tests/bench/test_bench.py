@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from tests.bench import brick_calls, bricks, bricks_private, full, kills, loader, mlperf, overhead, probe
+from suite.errors import UserError
+from tests.bench import brick_calls, bricks, bricks_private, full, kills, loader, mlperf, overhead, probe, scaling
 from tests.mlperf import maker, official
 
 
@@ -28,6 +29,15 @@ def write_verdicts(folder, rows):
 
 
 FULL = ("language_modeling", "image_classification", "translation")
+
+
+def test_processes_that_have_no_data_end_the_bench_of_scaling(tmp_path, monkeypatch):
+    for name, value in {"SUITE_DATA": tmp_path, "https_proxy": "http://127.0.0.1:9"}.items():
+        monkeypatch.setenv(name, str(value))
+    for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):  # which it sets
+        monkeypatch.setenv(name, "1")
+    with pytest.raises(UserError, match=r"MovieLens 100K: .* is missing"):
+        scaling.samples_per_second("recommendation", "torch", "small", scaling.WAYS["apart"], 1)
 
 
 @pytest.mark.slow
