@@ -1,4 +1,4 @@
-"""`python -m tests.bench.fuzz [SECONDS] [SEED] [FOLDER]`: review mutated evidence and logs, each watched in a worker.
+"""Reviews of mutated evidence, each watched: `python -m tests.bench.fuzz [SECONDS] [SEED] [FOLDER]`.
 
 Prints inputs, rate, and the worst time (of the processor) and memory. Each input that raised, took more than 10 s or
 1 GiB, or passed although a byte of it was changed and nothing sealed again, is kept in FOLDER.
@@ -6,6 +6,7 @@ Prints inputs, rate, and the worst time (of the processor) and memory. Each inpu
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import itertools
@@ -21,7 +22,7 @@ import time
 import traceback
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -239,10 +240,19 @@ def fuzz(seconds: float, seed: int, kept: Path) -> Tally:
     raise AssertionError
 
 
-if __name__ == "__main__":
-    given = [*sys.argv[1:], *["600", "1", "fuzz-kept"][len(sys.argv) - 1 :]]
-    found = fuzz(float(given[0]), int(given[1]), Path(given[2]))
-    print(f"{found.kinds.total()} inputs ({dict(found.kinds)}), {found.kinds.total() / float(given[0]):.1f} a second")
+def main(argv: Sequence[str]) -> int:
+    """Print what was found; 1 where an input was kept."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.fuzz", description=str(__doc__).splitlines()[0])
+    parser.add_argument("seconds", nargs="?", type=float, default=600.0, help="default 600")
+    parser.add_argument("seed", nargs="?", type=int, default=1, help="default 1")
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("fuzz-kept"), help="default fuzz-kept")
+    given = parser.parse_args(argv)
+    found = fuzz(given.seconds, given.seed, given.folder)
+    print(f"{found.kinds.total()} inputs ({dict(found.kinds)}), {found.kinds.total() / given.seconds:.1f} a second")
     print("worst:", ", ".join(f"{value:.1f} {unit} ({kind})" for unit, (value, kind) in found.worst.items()))
     print(f"{len(found.kept)} kept", *found.kept, sep="\n")
-    sys.exit(bool(found.kept))
+    return int(bool(found.kept))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -6,6 +6,7 @@ are per second of a CPU's work, so that a busy machine changes them little.
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -33,6 +34,8 @@ def timed(call: Callable[[], object]) -> float:
 
 def main() -> None:
     """Print how large the pictures are, and the rates."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.jpegs", description=str(__doc__).splitlines()[0])
+    parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         write_archives(Path(folder), PICTURES)
         stack.enter_context(in_the_place_of_imagenet(Path(folder), PICTURES))

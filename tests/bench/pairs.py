@@ -6,8 +6,8 @@ a CPU's work, so that a busy machine changes them little.
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -38,8 +38,11 @@ def _make(folder: Path, like: shards.Text, path: str) -> tuple[float, float]:
     return spent, int(status["VmHWM"].split()[0]) * 1024 / 1e6
 
 
-def main(pairs: int) -> None:
+def main() -> None:
     """Print the rates and the peaks of memory."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.pairs", description=str(__doc__).splitlines()[0])
+    parser.add_argument("pairs", nargs="?", type=int, default=20_000, help="default 20000")
+    pairs = parser.parse_args().pairs
     full = shards.TEXTS["full"]
     like = shards.Text(full.folder, pairs, full.subwords, 1, SHARDS, pairs * 88, full.model_bytes, full.test_bytes)
     with tempfile.TemporaryDirectory() as name, in_the_place_of_wmt(Path(name), like, 100) as lines:
@@ -57,4 +60,4 @@ def main(pairs: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20_000)
+    main()
