@@ -43,6 +43,7 @@ make models=... out=bricks.json: the unique bricks of models, of which hardly an
   mode=infer|train       forward (the default), or a training step: forward, backward and update
   batch=N size=N         samples a step (1; of a task its own), height and width of pictures
   precision=NAME         fp32 (the default of models), bf16, fp16; of a task that of its runs on hw=NAME (this machine)
+  data_dir=FOLDER        where a task's data lie
   granularity=N          so many calls in a brick where they make a chain, 1 (the default) to {MOST_CALLS}
   private=true           bricks alone, in an order that says nothing; decoys=N false ones among them (0);
                          key=FILE is what you keep to compose with (out= with .key.json)

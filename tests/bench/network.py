@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -85,6 +86,12 @@ def measured(task: str, scale: str, steps: int) -> list[dict[str, float | str]]:
     return rows
 
 
+def stop(*_: object) -> None:
+    """End at SIGTERM, which by itself would leave the namespaces on the machine; `timeout` sends it twice."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
+
+
 def main() -> None:
     """The table, or with --rank a worker."""
     parser = argparse.ArgumentParser()
@@ -99,6 +106,7 @@ def main() -> None:
         return
     if why := why_no_namespaces():
         sys.exit(why)
+    signal.signal(signal.SIGTERM, stop)
     with two_hosts():
         found = {task: measured(task, args.scale, args.steps) for task in args.tasks.split(",")}
     if args.json:
