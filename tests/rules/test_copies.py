@@ -4,13 +4,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from mlperf_logging.mllog import constants as keys
 
 from suite.rules.seals import SEAL
 from suite.rules.verdict import review
 from suite.store.arrays import prepared
 from tests.rules.editor import Evidence
 from tests.rules.evidence_maker import write_result, write_run
-from tests.rules.mutants.copies import copied, tracked
+from tests.rules.mutants.copies import copied, copied_losses, tracked
+from tests.rules.mutants.registry import index_of
 from tests.rules.subject import BENCHMARK
 
 
@@ -112,3 +114,33 @@ def test_a_few_predictions_may_agree_by_chance(tmp_path, submittable, monkeypatc
 def test_one_seed_spelled_otherwise_is_no_seed(spelling, result):
     Evidence(result / "run_5").edit("seed", lambda record: record.update(value=spelling))
     assert "runs.2" in {f.rule for f in review(result).findings}
+
+
+@pytest.mark.parametrize(("others", "found"), [((0,), ["run_5/log.txt"]), ((0, 3), [])])
+def test_a_copy_agrees_in_most_of_its_values(others, found, result):
+    """One in five may differ; they are six."""
+    copied_losses(result, lambda at: 2 if at in others else 1)
+    assert copies(result) == found
+
+
+def test_values_that_may_differ_are_counted_in_the_shorter_run(tmp_path):
+    first, second = (write_run(tmp_path / f"run_{at}", at, 2, evaluations=each) for at, each in ((1, 3), (2, 7)))
+    losses = [value["loss"] for value in tracked(first.records())]
+
+    def change(records):
+        for at, (value, loss) in enumerate(zip(tracked(records), losses, strict=False)):
+            value["loss"] = 2 * loss if at in (0, 3) else loss
+
+    second.edit_log(change)
+    assert copies(tmp_path) == []
+
+
+def test_times_that_are_even_in_each_run_are_no_copy(tmp_path):
+    """As on a quiet machine, where a step takes as long with any seed."""
+    for run in write_result(tmp_path, 2):
+        records = run.records()
+        at = index_of(records, keys.RUN_START)
+        for place, record in enumerate(records[at:]):
+            record["time_ms"] = records[at]["time_ms"] + 1000 * place + place**2 % 11
+        run.write(records)
+    assert copies(tmp_path) == []

@@ -7,15 +7,20 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
 from suite.config.formats import formats
+from suite.measure.samples import HEADER_OF_NODES
+from suite.record.evidence import POWER
+from suite.record.mllog import samples_of
+from suite.rules.measurement import unmetered
+from suite.rules.plausible import CPU_PEAK, SAVED
 from suite.rules.reading import RUN, Evidence
 from suite.rules.verdict import review
 from tests.rules import evidence_maker
 from tests.rules.evidence_maker import described, isolate, write_run
 from tests.rules.found import ALWAYS, rules_of
-from tests.rules.mutants.benchmark import hyperparameters, open_division
+from tests.rules.mutants.benchmark import declared, hyperparameters, open_division
 from tests.rules.mutants.log import insert
 from tests.rules.mutants.outcome import noisy_by_its_samples
-from tests.rules.subject import BENCHMARK, UNKNOWN_REVISION, WITH_H200
+from tests.rules.subject import BENCHMARK, CPU_ONLY, RUN_MS, UNKNOWN_REVISION, WITH_H200
 
 
 @pytest.fixture(autouse=True)
@@ -124,6 +129,15 @@ def test_an_energy_without_the_accelerators_says_so(tmp_path):
     assert notes(run) == {"measurement.2"}
 
 
+def test_an_energy_of_which_a_part_is_estimated_lacks_nothing(tmp_path):
+    """As that of two nodes, only one of which counts its accelerators' energy."""
+    run = write_run(tmp_path / "run", hw="h200", machine=WITH_H200)
+    for source, lacking in (("nvml+estimated", ""), ("estimated", ""), ("nvml+rapl", "accelerators")):
+        told = {"source": source, "covers": []}
+        run.edit(logkeys.ENERGY, lambda record, told=told: record["metadata"].update(told))
+        assert unmetered(Evidence.read(run.folder)) == lacking
+
+
 def test_a_run_of_the_open_division_may_compute_less_a_sample(run):
     open_division(run)
     run.squeeze(5)
@@ -196,8 +210,53 @@ def test_an_unknown_key_outside_the_head_is_noted(run):
     assert notes(run) == {"log.7"}
 
 
+@pytest.mark.parametrize(("division", "found"), [("closed", True), ("open", False)])
+def test_steps_of_the_open_division_may_differ(run, division, found):
+    """As those of a batch size that does not divide the samples between two lines."""
+    declared(run, keys.SUBMISSION_DIVISION, "division", division)
+    run.edit(logkeys.TRACKED, lambda record: record["metadata"].update(samples_count=1010))
+    assert ("log.5" in rules_of(review(run.folder).findings)) == found
+
+
 def test_a_hyperparameter_of_the_open_division_is_logged(run):
     open_division(run)
     run.edit_config(lambda values: values["benchmark"]["hyperparameters"].update(ema_decay=0.99))
     insert(run, keys.SEED, "ema_decay", 0.99)
     assert notes(run) == {"division.7"}
+
+
+@pytest.mark.parametrize(("nodes", "found"), [(1, 1), (2, 0)])
+@pytest.mark.parametrize("hw", ["cpu", "h200"])
+def test_the_least_time_is_that_of_all_nodes_at_their_fastest_arithmetic_of_16_bits_or_more(tmp_path, hw, nodes, found):
+    """Half as much again as one node does in the run's time; a node does twice as much in 8 bits, if it has them."""
+    run = write_run(tmp_path / "run", hw=hw, machine=WITH_H200 if hw == "h200" else CPU_ONLY)
+    run.edit_config(lambda values: values["system"].update(nodes=nodes))
+    peak = 989e12 if hw == "h200" else 2 * CPU_PEAK
+    made = Evidence.read(run.folder)
+    flops = 1.5 * SAVED * peak * RUN_MS / 1000 / samples_of(made.timeline.run_stop)
+    made.benchmark = BENCHMARK.model_copy(update={"train_flops_per_sample": flops})
+    assert len([*RUN.by_rule["quality.7"](made)]) == found
+
+
+@pytest.mark.parametrize(("watts", "found"), [(1400.0, 0), (1600.0, 1)])
+def test_each_node_may_draw_what_its_hardware_can(run, watts, found):
+    """Both of a run's two nodes draw as much; one socket may draw 1500 W."""
+    run.power(cpu_j=watts)
+    run.edit_config(lambda values: values["system"].update(nodes=2))
+    path = run.folder / POWER
+    _, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([HEADER_OF_NODES, *(f"{row},{node}" for row in rows for node in (0, 1))]) + "\n")
+    run.seal()
+    assert len([*RUN.by_rule["measurement.7"](Evidence.read(run.folder))]) == found
+
+
+@pytest.mark.parametrize(("sampled", "found"), [(1.0, True), (0.1, False)])
+@pytest.mark.parametrize("counter", ["cpu_j", "estimate"])
+def test_a_power_of_nothing_is_told_where_it_was_measured_for_five_seconds(tmp_path, counter, sampled, found):
+    run = write_run(tmp_path / "run", sampled=sampled)
+    if counter == "cpu_j":
+        run.power(cpu_j=0.0)
+    else:
+        run.edit(logkeys.ENERGY, lambda record: record["metadata"].update(mean_w=0.0))
+    told = [each.expected for each in RUN.by_rule["measurement.7"](Evidence.read(run.folder))]
+    assert bool(told) == found

@@ -3,6 +3,7 @@
 import pytest
 from mlperf_logging.mllog import constants as keys
 
+from suite.record import evidence
 from suite.rules.reading import RUN, Evidence
 from suite.rules.verdict import review
 from tests.rules.evidence_maker import isolate, write_result
@@ -47,3 +48,17 @@ def test_a_run_has_converged_if_both_its_status_and_its_quality_say_so(run, muta
     mutate(run)
     made = review(run.folder)
     assert (made.verdict, made.converged, made.results[0].score_s) == ("fail", False, None)
+
+
+@pytest.mark.parametrize(("predictions", "found"), [([], False), (None, True)])
+def test_a_run_that_came_to_no_number_has_no_predictions_or_a_quality_that_they_score(run, predictions, found):
+    """Predictions that score, of an evaluation that says that they do not, are not its."""
+    if predictions is not None:
+        path = run.folder / evidence.PREDICTIONS
+        sha256 = evidence.write_predictions(path, predictions)
+        evidence.keep_predictions(path, sha256)
+        run.edit(keys.EVAL_ACCURACY, lambda record: record["metadata"].update(predictions_sha256=sha256), at=-1)
+    run.edit(keys.EVAL_ACCURACY, lambda r: r.update(value=None, metadata={**r["metadata"], "metrics": {}}), at=-1)
+    run.edit(keys.RUN_STOP, lambda record: record["metadata"].update(status=keys.ABORTED, reason="diverged"))
+    made = review(run.folder)
+    assert ("quality.6" in rules_of(made.findings), made.verdict == "fail") == (found, found), made.findings

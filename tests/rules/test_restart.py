@@ -32,6 +32,27 @@ def test_more_lost_time_than_has_passed_is_found(run):
     assert rules_of(review(run.folder).findings, but=ALWAYS) == {"timing.5"}
 
 
+def test_a_restart_is_held_to_the_clock_of_the_one_before_it(run):
+    """Its machine was booted anew before the first: the boot that the run began in tells nothing of the second."""
+    booted = [
+        {"boot": name, "offset_ms": 1, "source": "boot", "passed_ms": {}} for name in ("one", "two", "two", "two")
+    ]
+    booted[1]["source"] = "wall"
+    restarted(run, keys.BLOCK_START)
+    restarted(run, keys.EVAL_STOP)
+    for change, found in (({}, 1), ({"offset_ms": 2}, 2)):
+        clocks = [*booted[:3], booted[3] | change]
+
+        def tell(records, clocks=clocks):
+            lines = [record for record in records if record["key"] in (logkeys.CONFIG, logkeys.RESTART)]
+            for record, clock in zip(lines, clocks, strict=True):
+                record["metadata"]["clock"] = clock
+
+        run.edit_log(tell)
+        told = [each.expected for each in review(run.folder).findings if each.rule == "timing.7"]
+        assert len(told) == found, told
+
+
 def test_an_evaluation_off_schedule_is_found_though_a_restart_voids_it(run):
     restarted(run, keys.EVAL_STOP)
     records = run.records()

@@ -11,7 +11,11 @@ from suite.rules import reading
 from suite.rules.reading import PACKAGE
 from suite.rules.verdict import review
 from tests.rules.editor import Evidence
+from tests.rules.evidence_maker import write_result
+from tests.rules.found import rules_of
+from tests.rules.mutants.registry import index_of
 from tests.rules.mutants.runs import side_by_side
+from tests.rules.restarted import signalled
 from tests.rules.subject import BEGUN_MS
 
 
@@ -85,3 +89,47 @@ def test_a_run_that_does_not_tell_its_clock_hides_no_others(offset, result):
             Evidence(path).edit_log(moved)
     found = {each.file for each in review(result).findings if each.rule == "timing.9"}
     assert found == {f"theirs/run_{index}/log.txt" for index in range(2, 6)}
+
+
+def test_runs_of_less_than_a_second_follow_each_other_too(tmp_path):
+    """So near each other that their ends tell nothing: a run begins after the one before did."""
+    for number, run in enumerate(write_result(tmp_path, 2)):
+        begun = run.records()[0]["time_ms"]
+        run.retime(lambda time_ms, begun=begun, number=number: BEGUN_MS - 5 * number + (time_ms - begun) // 100)
+    found = [each.file for each in review(tmp_path).findings if each.rule == "timing.6"]
+    assert found == ["run_2/log.txt"]
+
+
+def test_a_run_that_was_gone_on_with_after_those_that_follow_it_was_made_in_its_turn(result):
+    """An older suite left a run that Ctrl-C had ended, and made the others."""
+    first = Evidence(result / "run_1")
+    signalled(first)
+
+    def later(records):
+        for record in records[index_of(records, logkeys.RESTART) :]:
+            record["time_ms"] += 3_600_000
+
+    first.edit_log(later)
+    assert "timing.6" not in rules_of(review(result).findings)
+
+
+@pytest.mark.parametrize("before_ms", [1_000, 1_800_000])
+def test_a_run_uses_its_machine_from_its_beginning_over_all_pauses_to_its_end(before_ms, run, tmp_path):
+    """One that went on an hour later on the same boot; another was made in its first part, or in the pause."""
+    runs = [run.copy(tmp_path / "runs" / name) for name in "ab"]
+    for each in runs:
+        each.boot()
+    signalled(runs[0])
+    clock = next(each for each in runs[1].records() if each["key"] == logkeys.CONFIG)["metadata"]["clock"]
+
+    def later(records):
+        at = index_of(records, logkeys.RESTART)
+        records[at]["metadata"]["clock"] = clock
+        for record in records[at:]:
+            record["time_ms"] += 3_600_000
+
+    runs[0].edit_log(later)
+    runs[1].move(before_ms)
+    runs[1].edit(logkeys.CONFIG, lambda record: record["metadata"].update(clock=clock))
+    found = [each.file for each in review(tmp_path / "runs").findings if each.rule == "timing.9"]
+    assert found == ["b/log.txt"]
