@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from suite.config import benchmark
 from suite.config.models import Evaluation
-from suite.errors import BadPrediction
+from suite.errors import BadPrediction, shown
 from suite.harness import checkpoint
 from suite.harness.checkpoint import Checkpoints
 from suite.harness.implementation import TrainStats
@@ -57,7 +57,7 @@ class Counting:
 
 def score(predictions):
     if isinstance(predictions[0], str):
-        raise BadPrediction(1, f"{predictions[0]!r} is no number")
+        raise BadPrediction(1, f"{predictions[0]} is no number")
     return {"accuracy": predictions[0]}
 
 
@@ -121,6 +121,8 @@ def test_each_evaluation_logs_the_sum_of_its_state_and_keeps_it_if_asked_to(tmp_
     _, lines = run(tmp_path, Counting(0.5), keep)
     evaluations = [line.metadata for line in lines if line.key == "eval_accuracy"]
     assert [each["samples_count"] for each in evaluations] == [*range(4000, 10_001, 1000), 10_500]
+    epoch = MINI.dataset.train_samples
+    assert [each["epoch_num"] for each in evaluations] == [each["samples_count"] / epoch for each in evaluations]
     sums = [state_sha256({"samples": np.array(each["samples_count"])}) for each in evaluations]
     assert [each["state_sha256"] for each in evaluations] == sums
     kept = {int(path.stem): states.read(path) for path in (tmp_path / states.STATES).glob("*")}
@@ -150,13 +152,49 @@ def test_a_model_without_numbers_ends_the_run(tmp_path, prediction, loss):
     reason, lines = run(tmp_path, Counting(prediction, loss))
     assert reason == lines[-1].metadata["reason"] == "diverged"
     assert [line.value for line in lines if line.key == "eval_accuracy"] == ([None] if math.isnan(prediction) else [])
+    assert samples_of(lines[-1]) == (4000 if math.isnan(prediction) else 1)  # a loss ends its block at once
     assert not (tmp_path / "predictions.jsonl.part").exists()
+
+
+def test_no_checkpoint_is_of_a_model_without_numbers(tmp_path):
+    made = Counting(0.5)
+    made.train_until = lambda samples: TrainStats(samples, math.nan if samples >= 100 else 1.0)
+    reason, lines = run(tmp_path, made)
+    (tracked,) = [line for line in lines if line.key == "tracked_stats"]
+    assert (reason, samples_of(tracked), tracked.value["loss"]) == ("diverged", 100, None)
+    assert checkpoint.load(tmp_path, 100) is None
+
+
+@pytest.mark.parametrize(("seconds", "slices"), [(0.25, 4), (2.0, 1)])
+def test_a_signal_is_looked_for_about_once_a_second_or_after_each_sample(tmp_path, monkeypatch, seconds, slices):
+    now, made, asked = [0.0], Counting(0.5), []
+    monkeypatch.setattr("suite.harness.loop.time.monotonic", lambda: now[0])
+
+    def train_until(samples):
+        asked.append(samples - made.samples)
+        now[0] += asked[-1] * seconds
+        made.samples = samples
+        return TrainStats(samples, 1.0)
+
+    made.train_until = train_until
+    reason, _ = run(tmp_path, made, interrupted=lambda: len(asked) == 10)
+    assert (reason, asked) == ("interrupt", [1, *[slices] * 9])
+
+
+def test_the_loss_is_tracked_at_an_evaluation_too_where_it_comes_between(tmp_path):
+    _, lines = run(
+        tmp_path, Counting(0.5), benchmark=MINI.model_copy(update={"evaluation": Evaluation(first=4050, every=1000)})
+    )
+    tracked = [samples_of(line) for line in lines if line.key == "tracked_stats"]
+    assert tracked[38:42] == [3900, 4000, 4050, 4150]
+    assert [samples_of(line) for line in lines if line.key == "eval_accuracy"][:2] == [4050, 5050]
 
 
 def test_predictions_that_the_task_refuses_end_the_run_and_are_kept(tmp_path):
     reason, lines = run(tmp_path, Counting("many\x1b"))
     (evaluation,) = [line for line in lines if line.key == "eval_accuracy"]
-    assert (evaluation.value, evaluation.metadata["refused"]) == (None, "'many\\x1b' is no number")
+    assert (evaluation.value, evaluation.metadata["refused"]) == (None, shown("many\x1b is no number"))
+    assert evaluation.metadata["refused"].isprintable()
     assert [line.key for line in lines[-3:]] == ["eval_stop", "block_stop", "run_stop"]
     assert (reason, lines[-1].metadata["status"], lines[-1].metadata["reason"]) == ("refused", "aborted", "refused")
     assert (tmp_path / "predictions.jsonl").read_text() == '"many\\u001b"\n'

@@ -39,8 +39,8 @@ def test_an_interrupted_run_that_cannot_go_on_keeps_its_seal(ended, tmp_path):
     assert (tmp_path / "cut/manifest.json").exists()
 
 
-def without_its_begin(cut):
-    log = cut / "run_1/log.txt"
+def without_its_begin(cut, run="run_1"):
+    log = cut / run / "log.txt"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[5:]))
 
 
@@ -48,6 +48,8 @@ def without_its_begin(cut):
     ("spoil", "said"),
     [
         (without_its_begin, "run_1/log.txt lacks what the log of a run begins with: bring back the file as it was, or"),
+        (lambda cut: without_its_begin(cut, "run_2"), "run_2/log.txt lacks what the log of a run begins with: bring"),
+        (lambda cut: (cut / "run_2/config.yaml").unlink(), "run_2/config.yaml is not what the run was begun with, by"),
         (lambda cut: (cut / "run_1/log.txt").unlink(), "run_1/log.txt lacks what the log of a run begins with: bring"),
         (
             lambda cut: (cut / "run_2/log.txt").write_bytes(b"x" + (cut / "run_2/log.txt").read_bytes()),
