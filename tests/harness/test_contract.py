@@ -2,14 +2,17 @@
 
 import math
 import re
+from copy import deepcopy
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from suite import config
 from suite.errors import BrokenContract, UserError
 from suite.harness import contract
 from suite.harness.implementation import Device, TrainStats
+from suite.record.states import LONGEST_NAME
 from suite.store.authors import place
 
 
@@ -78,9 +81,37 @@ def test_a_state_may_be_of_any_samples_and_one_step_leads_beyond_it():
         contract.Checked(Answering("1101"), "ours", 20).predict({})
 
 
+def test_what_build_does_with_its_hyperparameters_leaves_the_benchmark_as_it_was():
+    benchmark = config.benchmark("translation", "mini")
+    before, given = deepcopy(benchmark.hyperparameters), []
+    build = lambda hyper, *_: given.append(hyper.copy()) or hyper.clear() or Answering(None)  # noqa: E731
+    contract.build(SimpleNamespace(build=build), benchmark, {}, 1, Device("cpu", "fp32"))
+    assert given == [before]
+    assert benchmark.hyperparameters == before
+
+
+@pytest.mark.parametrize("name", ["", "w" * (LONGEST_NAME + 1), "weights.npy", "a\nb", 7])
+def test_names_that_no_checkpoint_gives_back_break_the_contract(name):
+    inner, array = Answering(None), np.zeros(1)
+    inner.state = {"w" * LONGEST_NAME: array, "weights": array}
+    made = contract.Checked(inner, "ours", None)
+    assert made.state_dict() == inner.state
+    inner.state = {name: array}
+    with pytest.raises(BrokenContract, match=f"state_dict of ours has the name {re.escape(repr(name)[:50])}"):
+        made.state_dict()
+
+
+@pytest.mark.parametrize(("array", "said"), [([0.5], "a list"), (np.array([{}]), "a numpy array of dtype object")])
+def test_what_is_no_plain_array_is_no_state(array, said):
+    inner = Answering(None)
+    inner.state = {"weights": array}
+    with pytest.raises(BrokenContract, match=f"'weights' in the state_dict of ours is {said}"):
+        contract.Checked(inner, "ours", None).state_dict()
+
+
 def test_predictions_that_json_gives_back_as_others_are_named():
     contract.check_json([1, [math.nan, {"box": [0.5, None, True]}], "a"])
-    for changed in ({"box": (1, 2)}, {1: 2}, [{"a": 1, 2: 3}]):
+    for changed in ({"box": (1, 2)}, {1: 2}, [{"a": 1, 2: 3}], np.float64(0.5)):
         with pytest.raises(BrokenContract, match=r"prediction 1 \(from 0\) that predict returned is .* read back"):
             contract.check_json([0, changed])
 

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from suite.errors import UserError
-from suite.harness.seeds import LIMIT, draw, of_round
+from suite.harness.seeds import LIMIT, MAX_RUNS, draw, of_round
 
 
 def test_given_seeds_follow_each_other():
@@ -21,6 +21,14 @@ def test_drawn_seeds_are_distinct_and_differ_between_commands():
 def test_a_seed_out_of_range_is_a_mistake(seed):
     with pytest.raises(UserError, match="is not from 0 to"):
         draw(2, seed)
+
+
+def test_the_last_seeds_and_the_most_runs_are_in_their_ranges():
+    assert draw(2, LIMIT - 2) == (LIMIT - 2, LIMIT - 1)
+    assert len(draw(MAX_RUNS, None)) == MAX_RUNS
+    for runs in (0, MAX_RUNS + 1):
+        with pytest.raises(UserError, match=f"runs={runs} is not from 1 to {MAX_RUNS}"):
+            draw(runs, None)
 
 
 def test_seeds_of_a_round_are_the_same_for_everybody_who_derives_them():
