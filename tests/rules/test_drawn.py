@@ -108,6 +108,7 @@ def test_without_a_token_the_whole_head_decides_with_one_the_token_does():
     assert evaluation_seed(head("a round", prev="1" * 64)) == evaluation_seed(head("a round"))
     others = {evaluation_seed(each) for each in (head("a round"), head("another"), head("a round", seed=2), head())}
     assert len(others) == 4
+    assert evaluation_seed(head(name="Gymnasium LunarLander-v3")) != evaluation_seed(head())
     assert evaluation_seed([*head(), *head(seed=2, prev="1" * 64)]) == evaluation_seed(head())  # what stood there first
 
 
