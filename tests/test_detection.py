@@ -101,6 +101,23 @@ def test_objects_of_every_size_count():
     assert TASK.score([[record(bbox=(200, 10, 10, 10))]], scene)["ap_50"] == pytest.approx(51 / 101)
 
 
+def test_the_thresholds_that_have_a_metric_are_those_of_their_names():
+    """Both boxes of class 0 have an IoU of 0.72, which five of ten thresholds allow; class 1 has an object less."""
+    found = [[record(bbox=(10, 10, 20, 14.4)), PERFECT[0][1]], [record(1, bbox=(0, 0, 20, 14.4))]]
+    assert TASK.score(found, TWO_IMAGES) == {"map": 0.75, "ap_50": 1.0, "ap_75": 0.5}
+
+
+def test_a_hundred_objects_of_an_image_are_found_and_boxes_may_lie_far_outside_of_it():
+    places = [(x, y) for x in range(0, 60, 6) for y in range(0, 40, 4)]
+    crowd = {
+        "test_images": np.zeros((1, 40, 60, 1), np.uint8),
+        "answer_boxes": np.float32([[[x, y, x + 5, y + 3] for x, y in places]]),
+        "answer_classes": np.zeros((1, 100), np.int8),
+    }
+    assert TASK.score([[record(bbox=(x, y, 5, 3)) for x, y in places]], crowd)["map"] == 1.0
+    assert TASK.score([[record(bbox=(1e6, -1e6, 5, 3))]], crowd)["map"] == 0.0
+
+
 @pytest.mark.parametrize(
     ("wrong", "line"),
     [
@@ -113,6 +130,9 @@ def test_objects_of_every_size_count():
         ([[record(category_id=True)], []], 1),
         ([[record(score=1.5)], []], 1),
         ([[record(score=float("nan"))], []], 1),
+        ([[record(score=-0.1)], []], 1),
+        ([[record(score=True)], []], 1),
+        ([[], [record(1, bbox=(0, 0, 1.1e6, 5))]], 2),
         ([[], [record(1, bbox=(0, 0, -1, 5))]], 2),
         ([[], [record(1, bbox=(0, 0, 1e300, 5))]], 2),
         ([[], [record(1, bbox=(0, 0, 10**400, 5))]], 2),

@@ -142,6 +142,19 @@ def test_files_of_zeros_are_no_shards_of_either_split(tmp_path):
             prepared(part, TASK, str(tmp_path))
 
 
+def test_what_is_scored_of_a_sharded_text_are_the_tokens_after_its_first(tmp_path):
+    pilot = shards.SHARDED["pilot"]
+    tokens = np.arange(pilot.begin, pilot.begin + 70_000) % pilot.vocabulary
+    (tmp_path / pilot.test).parent.mkdir()
+    shards.write_shard(tmp_path / pilot.test, tokens)
+    made = TASK.prepare("pilot", tmp_path)
+    assert np.array_equal(made["test_tokens"], tokens[1 : pilot.test_tokens + 1])
+    assert (made["begin_token"].tolist(), len(made["vocabulary"])) == ([pilot.begin], pilot.vocabulary)
+    shards.write_shard(tmp_path / pilot.test, tokens[1:])
+    with pytest.raises(UserError, match=f"begins with token {tokens[1]}, not with a document's first, {pilot.begin}"):
+        TASK.prepare("pilot", tmp_path)
+
+
 SCORED = {
     "vocabulary": np.array(["<eos>", "a", "b", "c"]),
     "test_tokens": np.tile(np.uint16([1, 2, 3, 0, 1]), 120),
@@ -183,6 +196,7 @@ def test_excess_is_counted_from_the_grammar():
             "word 520",
         ),
         (0, lambda p: p.pop(), "3 predictions for 2 chunks and 2 audited positions"),
+        (0, lambda p: p.append(p[3]), "5 predictions for 2 chunks and 2 audited positions"),
     ],
 )
 def test_refuses_what_is_no_distribution(line, change, said):
@@ -205,6 +219,37 @@ def test_a_text_more_probable_than_by_its_own_grammar_is_refused(text):
     assert len(claimed) == chunks + AUDITED
     with pytest.raises(BadPrediction, match="more probable than by the grammar"):
         TASK.score(claimed, text)
+
+
+def test_the_perplexity_of_the_worst_model_is_a_number_too():
+    worst = [[-1000.0] * CHUNK, [-1000.0] * (600 - CHUNK), [UNIFORM] * 4, [UNIFORM] * 4]
+    worst[0][3] = worst[1][520 - CHUNK] = UNIFORM
+    assert TASK.score(worst, SCORED) == {"perplexity": pytest.approx(math.exp(700))}
+
+
+@pytest.mark.parametrize(("nats", "refused"), [(19.0, False), (21.0, True)])
+def test_a_model_may_have_twenty_nats_of_luck_in_the_whole_text(nats, refused):
+    truth = {"answer_log_probabilities": np.full(600, UNIFORM - nats / 600)}
+    if refused:
+        with pytest.raises(BadPrediction, match="the text is 21 nats more probable than by the grammar"):
+            TASK.score(uniform(), {**SCORED, **truth})
+    else:
+        assert TASK.score(uniform(), {**SCORED, **truth})["excess_nats"] == pytest.approx(-nats / 600)
+
+
+@pytest.mark.parametrize(("off", "refused"), [(0.0009, False), (0.0011, True)])
+def test_a_distribution_sums_to_one_and_agrees_with_the_text_to_a_thousandth(off, refused):
+    for line, said in ((2, f"sum to {1 + off:.4f}, not 1"), (0, "but .* in the text")):
+        predictions = uniform()
+        if line:
+            predictions[2][1] = math.log(1 / 4 + off)
+        else:
+            predictions[0][3] -= off
+        if refused:
+            with pytest.raises(BadPrediction, match=said):
+                TASK.score(predictions, SCORED)
+        else:
+            assert TASK.score(predictions, SCORED)["perplexity"] == pytest.approx(4, rel=1e-5)
 
 
 JSON = st.recursive(

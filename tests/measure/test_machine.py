@@ -155,6 +155,10 @@ def test_overridden_values_survive_auto_and_a_price_set_by_hand_loses_its_source
     price = systems.resolve(config.system("l4", euros), found).price
     assert price is not None
     assert (price.provider, price.source, price.currency) == ("set by hand", "hw option", "EUR")
+    own = {**listed, "price_per_hour": 2.1, "price": {**listed["price"], "provider": "us", "source": "our invoice"}}
+    price = systems.resolve(config.system("l4", own), found).price
+    assert price is not None
+    assert (price.provider, price.source) == ("us", "our invoice")  # whose source was set with it
 
 
 def test_what_is_overridden_is_held_to_the_machine_that_is_found() -> None:

@@ -133,6 +133,22 @@ def test_a_log_of_round_0_6_is_held_to_its_rules_and_timed_in_seconds(tmp_path: 
     assert any(finding.rule.startswith("mlperf-0.6/ssd/") for finding in review.all_findings)
 
 
+def test_a_run_is_timed_where_both_its_ends_have_been_met() -> None:
+    """As the official summarizer has it: the latest of each there, even a run_stop that came first."""
+    keys = ("run_stop", "run_start", "run_start", "run_stop")
+    for seen, found in ((keys, (2, 1)), (keys[1:], (2, 3)), (keys[2:], (1, 2)), (keys[:1], None), (keys[1:3], None)):
+        log = lines.Log("", [], [lines.LogLine(float(at), key, {}, at) for at, key in enumerate(seen, 1)])
+        timed = log.timed()
+        assert (timed and tuple(each.lineno for each in timed)) == found
+
+
+@pytest.mark.parametrize("malformed", [lines.MAX_PROBLEMS - 1, lines.MAX_PROBLEMS, lines.MAX_PROBLEMS + 1])
+def test_a_file_is_given_up_at_so_many_malformed_lines(malformed: int) -> None:
+    log = read(":::MLLOG {\n" * malformed + f":::MLLOG {GOOD}\n")
+    assert log.cut == (malformed >= lines.MAX_PROBLEMS)
+    assert len(log.problems) == min(malformed, lines.MAX_PROBLEMS)
+
+
 def test_no_line_at_all(tmp_path: Path) -> None:
     log = tmp_path / "result_0.txt"
     log.write_text("nothing of note\n")

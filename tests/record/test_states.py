@@ -108,6 +108,19 @@ def test_what_would_unpack_is_refused(tmp_path):
         read_safely(archive(tmp_path / "2.npz", members), 10)
 
 
+def test_members_that_claim_more_than_the_file_holds_are_not_read(tmp_path, monkeypatch):
+    """As two that share their bytes: what is unpacked is bounded by what was allowed of the file."""
+    path = archive(tmp_path / "1.npz", {**SAMPLES, "state/a.npy": npy(np.zeros(1000)), "state/b.npy": b""})
+    content = bytearray(path.read_bytes())
+    a, b = (content.rindex(name) - 46 for name in (b"state/a.npy", b"state/b.npy"))  # in the central directory
+    content[b + 16 : b + 28] = content[a + 16 : a + 28]  # sum and sizes
+    content[b + 42 : b + 46] = content[a + 42 : a + 46]  # place
+    path.write_bytes(content)
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *_: pytest.fail("a member was read"))
+    with pytest.raises(BadState, match="or arrays of more than the file"):
+        read(path)
+
+
 @given(st.binary(max_size=300))
 def test_noise_is_refused(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("noise") / "1.npz"

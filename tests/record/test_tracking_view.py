@@ -209,6 +209,13 @@ def test_a_counter_that_began_anew_gives_no_power(tmp_path: Path) -> None:
     assert [(p.key, p.value, p.step) for p in points] == [("system/cpu_w", 2.0, 1), ("system/cpu_w", 3.0, 3)]
 
 
+def test_power_is_that_of_the_leaders_node(tmp_path: Path) -> None:
+    log = log_of(line(keys.RUN_START, time_ms=0), line(keys.RUN_STOP, time_ms=9000, samples_count=1))
+    power = samples.HEADER_OF_NODES + "\n0,,5.0,,,,,0\n500,,90.0,,,,,1\n1000,,7.0,,,,,0\n1500,,99.0,,,,,1\n"
+    _, points = shown(tmp_path, log, power=power.encode())
+    assert [(p.key, p.value, p.step) for p in points] == [("system/cpu_w", 2.0, 1)]
+
+
 def test_a_link_is_no_evidence(tmp_path: Path) -> None:
     run = ExampleRun(tmp_path / "out").complete()
     secret = tmp_path / "secret"

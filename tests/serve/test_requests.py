@@ -96,5 +96,6 @@ def test_a_model_is_warm_for_every_size_of_batch(batch):
 def test_an_answer_bears_the_number_that_it_is_given():
     numbered = load_requests("detection").numbered
     record = {"image_id": 7, "category_id": 1, "bbox": [0.0, 0.0, 1.0, 1.0], "score": 0.5}
-    assert numbered([record], 0) == [{**record, "image_id": 0}]
+    for index in (0, 3):
+        assert numbered([record], index) == [{**record, "image_id": index}]
     assert record["image_id"] == 7
