@@ -1,6 +1,7 @@
 """Requests that wait at the same time are answered together, and none is answered for another."""
 
 import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -44,6 +45,11 @@ def test_no_batch_waits_for_more_requests_than_may_wait():
     batcher = Batcher(lambda: list, batch=4, wait_s=600.0, queue=2)
     first, second = map(batcher.submit, "ab")
     assert (first.result(60), second.result(60)) == ("a", "b")
+
+
+def test_a_request_waits_for_others_no_longer_than_it_is_to():
+    batcher = Batcher(lambda: list, batch=2, wait_s=0.01, queue=100)
+    assert batcher.submit("alone").result(4) == "alone"
 
 
 def test_the_time_for_which_a_request_waits_for_others_begins_when_it_comes(slow, monkeypatch):
@@ -104,10 +110,14 @@ def test_a_request_is_made_once_where_there_is_room_for_it(slow, monkeypatch, mo
 
 def test_a_full_queue_refuses_at_once_and_recovers(slow):
     batcher = Batcher(lambda: slow, batch=2, wait_s=0.0, queue=3)
+    first = batcher.submit("first")
+    while not batcher.taken:
+        time.sleep(0.001)
     futures = [batcher.submit(index) for index in range(50)]
     refused = [future for future in futures if future.done() and isinstance(future.exception(), Overloaded)]
-    assert 45 <= len(refused) == batcher.shed <= 47  # two at most were being answered, three waited
+    assert len(refused) == batcher.shed == 47  # one is being answered, three wait
     slow.may.set()
+    assert first.result(30) == "first!"
     assert all(future.result(30) for future in futures if future not in refused)
     assert batcher.submit("later").result(30) == "later!"
 

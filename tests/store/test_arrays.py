@@ -103,6 +103,13 @@ def test_a_damaged_cache_is_made_again(damage: bytes | None) -> None:
     assert stored.read_bytes() == content
 
 
+def test_a_disk_that_gives_back_other_arrays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    save = np.save
+    monkeypatch.setattr(np, "save", lambda path, array, **rest: save(path, array + 1, **rest))
+    with pytest.raises(UserError, match=r"'answer_labels' of Ten: expected .* when read back from .*: check that disk"):
+        prepared(benchmark(), Task())
+
+
 def test_changed_preparation_code_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     code = inspect.cleandoc("""
