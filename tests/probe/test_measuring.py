@@ -18,6 +18,19 @@ def test_slow_first_steps_are_the_warm_up():
     assert measuring.end_of_warm_up([1.0, 1.1, 0.9] * 8) == 0
 
 
+def test_a_block_begins_with_a_step_off_the_clock(monkeypatch):
+    done = []
+    workload = SimpleNamespace(ready=lambda steps: done.append(("ready", steps)), run=lambda steps: done.append(steps))
+    monkeypatch.setattr(measuring, "timed", lambda call: done.append("timed") or call() or 1.0)
+    measuring.block(workload, 5)
+    assert done == [("ready", 6), 1, "timed", 5]
+
+
+@pytest.mark.parametrize(("each", "steps"), [(10.0, 3), (0.5, 4), (1e-3, 50)])
+def test_the_warm_up_is_looked_for_in_three_steps_at_least_and_fifty_at_most(each, steps):
+    assert measuring.first_times(lambda: each, 2.0) == [each] * steps
+
+
 @given(TIMES)
 def test_half_of_the_steps_remain(times):
     assert 0 <= measuring.end_of_warm_up(times) <= len(times) // 2

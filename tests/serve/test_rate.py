@@ -102,6 +102,22 @@ def test_a_stream_lasts_for_as_long_as_is_asked():
     assert asked == [None, pytest.approx(5e-4)]
 
 
+@pytest.mark.parametrize("lost", ["shed", "failed"])
+def test_a_stream_that_was_not_answered_is_not_tried_again(lost):
+    asked = []
+
+    def load(expected):
+        asked.append(expected)
+        counts = {"shed": 0, "failed": 0, lost: 3}
+        return Load(
+            scenario="single-stream", rate=None, reached=2.0, queries=100, seconds=0.5, latencies={}, bound=None,
+            problems=[f"3 of its samples {lost}"], **counts,
+        )  # fmt: skip
+
+    assert not stream(load, 10.0).valid
+    assert asked == [None]
+
+
 def test_all_samples_at_once_are_as_many_as_the_rate_they_reach_needs():
     asked = []
 

@@ -12,6 +12,7 @@ import pytest
 
 from suite.errors import UserError
 from suite.serve import scenarios
+from suite.serve.batching import Overloaded
 
 
 def refuse(_: int) -> Future:
@@ -33,7 +34,29 @@ def test_a_query_takes_until_its_last_sample_is_answered():
         return future
 
     found = scenarios.load("multi-stream", ask, examples=8, seconds=0.1, expected=0.001)
-    assert found.latencies["50"] >= 0.001
+    assert 0.001 <= found.latencies["50"] < 1  # seconds
+    assert found.bound is None
+
+
+def answer(_: int) -> Future:
+    """Answer at once."""
+    future: Future = Future()
+    future.set_result(None)
+    return future
+
+
+def test_a_load_that_took_longer_than_its_bound_does_not_count():
+    found = scenarios.load("server", answer, examples=4, seconds=0.01, rate=100_000.0, bound=1e-9)
+    late, of = found.problems[0].split(" queries took longer than the bound")[0].split(" of ")
+    assert (int(of), found.bound, found.valid) == (found.queries, 1e-9, False)
+    assert 0.9 * int(of) < int(late) <= int(of)
+
+
+def test_a_load_that_loadgen_calls_invalid_does_not_count():
+    """Of a stream that was said to have far slower queries, and so had too few."""
+    found = scenarios.load("single-stream", answer, examples=4, seconds=0.5, bound=1.0, expected=0.1)
+    assert (found.valid, found.bound, found.failed, found.shed) == (False, None, 0, 0)
+    assert len(found.problems) == 1
 
 
 def test_a_load_with_a_lost_sample_has_no_latency():
@@ -64,6 +87,17 @@ def test_a_log_for_which_there_was_no_room_is_one_line(cut, monkeypatch):
     monkeypatch.setattr(scenarios, "_start", on_a_full_disk)
     with pytest.raises(UserError, match=r"^LoadGen's log in /\S+ is cut short: .* as TMPDIR$"):
         scenarios.load("offline", refuse, examples=4, seconds=0.01, rate=1000.0)
+
+
+def test_requests_that_were_not_taken_are_not_those_that_failed():
+    def shed(_: int) -> Future:
+        future: Future = Future()
+        future.set_exception(Overloaded("3 requests wait"))
+        return future
+
+    found = scenarios.load("single-stream", shed, examples=4, seconds=0.01, expected=0.001)
+    assert (found.shed, found.failed) == (found.queries, 0)
+    assert found.problems == [f"{found.queries} of its samples shed"]
 
 
 def test_what_was_not_answered_is_not_said_to_have_taken_longer_than_the_bound():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite.errors import UserError
-from suite.store.disk import alone, having_room, read_safely, refuse_unwritable, sync, write_text
+from suite.store.disk import UnsafeFile, alone, having_room, read_safely, refuse_unwritable, sync, write_text
 
 PROBE = ("level=throughput", "model=squeezenet1_1", "size=32", "batch=2", "precision=fp32")
 FORECAST = ("task=recommendation", "scale=mini", "hw=cpu")
@@ -59,6 +59,22 @@ def test_text_that_no_file_holds_is_written_all_the_same(tmp_path):
 def test_a_file_takes_the_memory_of_its_size_and_not_of_what_it_may_have(tmp_path):
     (tmp_path / "log.txt").write_text("a line\n")
     assert read_safely(tmp_path / "log.txt", 1 << 60) == b"a line\n"
+
+
+def test_of_a_stranger_only_plain_files_within_bounds_are_read(tmp_path):
+    file, link, pipe = tmp_path / "file", tmp_path / "link", tmp_path / "pipe"
+    file.write_bytes(b"12345")
+    link.symlink_to(file)
+    os.mkfifo(pipe)  # whose opening would wait for somebody to write
+    assert read_safely(file, 5) == b"12345"
+    for path, limit, said in (
+        (file, 4, "is 5 bytes, more than 4"),
+        (link, 5, "is a symbolic link"),
+        (pipe, 5, "is not a plain file"),
+        (tmp_path, 1 << 20, "is not a plain file"),
+    ):
+        with pytest.raises(UnsafeFile, match=f"^{said}$"):
+            read_safely(path, limit)
 
 
 def test_a_link_or_a_pipe_is_written_to_and_stays(tmp_path):
