@@ -56,6 +56,23 @@ def test_the_halves_that_do_not_face_each_other_weigh_nothing():
     assert comparing.Compared("cell", "figure", high, low).says == "B is lower"
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "says", "ratio"),
+    [
+        (10.0, 10.0, "the same", 1.0),
+        (10.0, 11.0, "no intervals", 1.1),
+        (None, 11.0, "not known of both", None),
+        (0.0, 11.0, "no intervals", None),
+        (-5.0, 11.0, "no intervals", None),
+        (10.0, -1.0, "no intervals", None),
+        (10.0, 0.0, "no intervals", 0.0),
+    ],
+)
+def test_of_values_without_intervals_only_those_that_are_the_same_say_something(a, b, says, ratio):
+    found = comparing.Compared("cell", "figure", *(Figure(value=each, unit="") for each in (a, b)))
+    assert (found.says, found.ratio) == (says, ratio)
+
+
 def test_like_cells_are_compared_and_others_left_out():
     found = comparing.compare(probe(cell(1, batch=1), cell(2, batch=2)), probe(cell(4, batch=2), cell(9, batch=3)))
     assert [each.ratio for each in found] == [2]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from suite import config
-from suite.errors import UserError
+from suite.errors import BrokenContract, UserError
 from suite.serve.model import Examples, Model
 from suite.store.arrays import prepared
 from suite.store.modules import load_requests
@@ -50,6 +50,8 @@ def test_a_request_is_taken_as_it_is_and_others_are_not(task):
         "an array too many": {**request, "test_more": np.zeros(1)},
         "an array missing": {},
     }
+    if request[name].ndim > 1:
+        spoilt["another size"] = {**request, name: np.repeat(request[name], 2, axis=1)}
     for what, asked in spoilt.items():
         with pytest.raises(UserError):
             pytest.fail(f"{task}: {what} was taken: {found.checked(asked).keys()}")
@@ -87,10 +89,16 @@ def test_a_model_is_warm_for_every_size_of_batch(batch):
     model = Model(found, SimpleNamespace(predict=predict), batch)
     model.warm_up()
     warm = set(sizes)
-    assert max(warm) == batch
+    assert warm == {min(1 << power, batch) for power in range(batch.bit_length() + 1)}  # few, each compiled once
     for size in range(1, batch + 1):
         model.answers([found.request(0)] * size)
     assert set(sizes) == warm
+
+
+def test_a_model_that_answers_too_few_is_told():
+    model = Model(examples("image_classification"), SimpleNamespace(name="ours", predict=lambda data: [0]), 4)
+    with pytest.raises(BrokenContract, match="predict of ours returned 1 predictions for 2 examples"):
+        model.answers([model.examples.request(0)] * 2)
 
 
 def test_an_answer_bears_the_number_that_it_is_given():

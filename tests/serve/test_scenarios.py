@@ -4,7 +4,8 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import Future
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
@@ -50,6 +51,14 @@ def test_a_load_that_took_longer_than_its_bound_does_not_count():
     late, of = found.problems[0].split(" queries took longer than the bound")[0].split(" of ")
     assert (int(of), found.bound, found.valid) == (found.queries, 1e-9, False)
     assert 0.9 * int(of) < int(late) <= int(of)
+
+
+def test_a_bound_is_in_seconds():
+    with ThreadPoolExecutor(64) as pool:
+        slow = lambda _: pool.submit(time.sleep, 0.005)  # noqa: E731
+        found = scenarios.load("server", slow, examples=4, seconds=0.01, rate=10_000.0, bound=30.0)
+    assert found.latencies["50"] > 0.005
+    assert not [problem for problem in found.problems if "longer than the bound" in problem]
 
 
 def test_a_load_that_loadgen_calls_invalid_does_not_count():
