@@ -106,6 +106,8 @@ def test_refuses_what_is_not_the_episode_of_its_seed(spoil):
 def test_refuses_missing_episodes():
     with pytest.raises(BadPrediction, match="2 episodes for 3 seeds"):
         TASK.score([play("CartPole-v1", seed, balance)[0] for seed in SEEDS[:2]], CARTPOLE)
+    with pytest.raises(BadPrediction, match="4 episodes for 3 seeds"):
+        TASK.score([play("CartPole-v1", seed, lambda _: 1)[0] for seed in (*SEEDS, SEEDS[0])], CARTPOLE)
 
 
 JSON = st.recursive(

@@ -149,6 +149,7 @@ def test_an4_is_as_published():
         (["", ""], 1.0),
         (["  ONE   TWO THREE ", "NINE"], 0.0),
         (["ONE TWO THREE", "NINE ONE ONE ONE ONE ONE"], 1.25),
+        (["ONE TWO THREE", "N" * 1000], 0.25),
     ],
 )
 def test_scores_word_errors_over_words(predictions, wer):
@@ -157,7 +158,14 @@ def test_scores_word_errors_over_words(predictions, wer):
 
 @pytest.mark.parametrize(
     ("predictions", "line"),
-    [(["ONE"], 0), (["ONE", 9], 2), ([["ONE"], ""], 1), (["ONE", "A" * 1001], 2), ([None, ""], 1)],
+    [
+        (["ONE"], 0),
+        (["ONE", "NINE", ""], 0),
+        (["ONE", 9], 2),
+        ([["ONE"], ""], 1),
+        (["ONE", "A" * 1001], 2),
+        ([None, ""], 1),
+    ],
 )
 def test_refuses_what_is_not_a_text(predictions, line):
     with pytest.raises(BadPrediction) as caught:

@@ -6,7 +6,7 @@ import pytest
 
 from suite.serve.measuring import Measured
 from suite.serve.scenarios import Load
-from suite.serve.showing import page
+from suite.serve.showing import chart, page, remarks
 
 
 def at(rate: float, latency: float | None) -> Load:
@@ -49,3 +49,28 @@ def test_large_figures_are_told_in_full():
     text = page(found, [])
     assert all(f">{each}<" in text for each in ("20,000", "12,346"))
     assert "12,346/s keeps 100 ms at the 99th percentile, 13,000/s was not shown to" in text
+
+
+@pytest.mark.parametrize(
+    ("scenario", "changes", "known"),
+    [
+        ("server", {"shed": 3}, True),  # which a rate that is too high does
+        ("single-stream", {"shed": 3}, False),
+        ("server", {"failed": 3}, False),
+        ("single-stream", {}, True),
+    ],
+)
+def test_where_requests_were_lost_no_rate_is_said_to_break_the_bound(scenario, changes, known):
+    lost = at(500, 0.3).model_copy(update={"scenario": scenario, **changes})
+    found = Measured(benchmark="task", metric="accuracy", trained=None, quality=None, loads=[lost], bound=0.1)
+    assert remarks(found)[0].startswith("no rate keeps" if known else "the highest rate that keeps")
+
+
+def test_the_bound_is_drawn_where_it_lies():
+    loads = [at(500, 0.1), at(900, 0.2)]
+    found = Measured(benchmark="task", metric="accuracy", trained=None, quality=None, loads=loads, bound=0.1)
+    drawn = chart(found)
+    (curve,) = drawn.curves
+    assert drawn.target == float(curve.points.split()[0].split(",")[1])  # of the first rate, at the bound itself
+    assert drawn.target > curve.last[1]  # pixels count down
+    assert drawn.target_value == 100.0

@@ -125,6 +125,16 @@ def test_where_there_are_no_locks_what_a_killed_command_left_blocks_none(number,
     assert not lock.exists()
 
 
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_a_lock_that_cannot_be_had_for_another_reason_is_not_gone_on_without(number, tmp_path, monkeypatch):
+    def fail(*_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", fail)
+    with pytest.raises(OSError, match=os.strerror(number)), alone(tmp_path / ".lock", "busy"):
+        pytest.fail("it went on")
+
+
 def test_a_file_system_that_cannot_force_a_folder_to_the_disk_is_no_hindrance(tmp_path, monkeypatch):
     def cannot(_: int) -> None:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
