@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from suite.compare import main
+from suite.results.comparison import compare
 from tests.results.maker import entry, run
 
 
@@ -26,6 +27,12 @@ def shown(monkeypatch, capsys):
 def test_each_side_has_its_own_seeds(shown):
     (row,) = [line for line in shown(entry(seeds="drawn by T"), entry()).splitlines() if line.startswith("│ seeds")]
     assert [cell.strip() for cell in row.split("│")[2:4]] == ["drawn by T", "drawn"]
+
+
+def test_times_are_multiplied_as_the_score_is_and_samples_are_not():
+    (made,) = compare([entry(normalisation=1.5)], [entry()])
+    ratios = {figure.name: figure.ratio for figure in made.figures}
+    assert (ratios["time to quality"], ratios["samples to quality"]) == (pytest.approx(1 / 1.5), 1.0)
 
 
 def test_a_remark_stands_beside_its_side(shown):

@@ -67,6 +67,21 @@ def test_present_files_are_used_and_nothing_is_written(root: Path) -> None:
     assert sorted(root.rglob("*")) == before
 
 
+@pytest.mark.parametrize("change", [lambda content: content[:-1], lambda content: content + b"0"])
+def test_a_file_of_another_size_is_wrong_before_it_is_read(root: Path, change) -> None:
+    lay_out(root, {**MEMBERS, "set/a.bin": change(MEMBERS["set/a.bin"])})
+    (wrong,) = files.faults(dataset(b"", NOWHERE), root, "size")
+    assert (wrong.path, wrong.state) == (root / "set/a.bin", "wrong size")
+
+
+def test_a_corrupt_archive_is_downloaded_anew(root: Path, server) -> None:
+    packed = tar(MEMBERS)
+    (root / "set.tar").write_bytes(packed[:-1] + b"?")
+    files.ensure(dataset(packed, server.url), root)
+    assert (root / "set.tar").read_bytes() == packed
+    assert not files.faults(dataset(packed, server.url), root, "sha256")
+
+
 def test_an_embedded_dataset_needs_nothing(tmp_path: Path) -> None:
     embedded = dataset(b"", NOWHERE).model_copy(update={"files": (), "archive": None})
     files.ensure(embedded, tmp_path / "absent")

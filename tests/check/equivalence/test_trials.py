@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from suite import config
-from suite.check.equivalence.draws import unlikely_ratio
+from suite.check.equivalence.draws import UNLIKELY, unlikely_ratio
 from suite.check.equivalence.held import places
 from suite.check.equivalence.states import amplified, at_later_steps
 from suite.check.equivalence.trials import Subject, equivalence
@@ -112,6 +112,25 @@ class Elsewhere(Tiny):
 
     def draws(self):
         return 2
+
+
+class Double(Tiny):
+    """Has the same numbers in two arrays."""
+
+    def train_until(self, samples):
+        stats = super().train_until(samples)
+        self.state["more"] = self.state["numbers"].copy()
+        return stats
+
+    def state_dict(self):
+        return {"more": self.state["numbers"], **self.state}
+
+
+def test_the_more_arrays_are_looked_at_the_rarer_is_what_one_of_them_may_show():
+    for kind, arrays in ((Tiny, 1), (Double, 2)):
+        report = compared(kind, kind, own_draws=True)
+        (length,) = [row for row in report.trials if row.trial.startswith("the length of a step")]
+        assert length.bound == pytest.approx(UNLIKELY + math.log10(arrays))
 
 
 class Undecayed(Elsewhere):

@@ -1,0 +1,45 @@
+"""How much room a dataset's files still need on the disk."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from suite.errors import UserError
+from suite.store import files
+from tests.store.conftest import MEMBERS, dataset, tar
+
+NOWHERE = "http://127.0.0.1:1/set.tar"  # nothing listens there
+
+
+def test_what_came_before_a_download_broke_off_needs_no_more_room(tmp_path: Path) -> None:
+    packed = tar(MEMBERS)
+    wanted, unpacked = dataset(packed, NOWHERE), sum(map(len, MEMBERS.values()))
+    assert files.needed_bytes(wanted, tmp_path) == unpacked + len(packed)
+    (tmp_path / "set.tar.part").write_bytes(packed[:1000])
+    assert files.needed_bytes(wanted, tmp_path) == unpacked + len(packed) - 1000
+    (tmp_path / "set.tar").write_bytes(packed)
+    assert files.needed_bytes(wanted, tmp_path) == unpacked
+    for name, content in MEMBERS.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    assert files.needed_bytes(wanted, tmp_path) == 0
+
+
+def test_a_disk_that_is_too_small_is_told_before_the_download(tmp_path: Path, server, monkeypatch) -> None:
+    wanted = dataset(tar(MEMBERS), server.url)
+    need = files.needed_bytes(wanted, tmp_path)
+    for free in (need - 1, need):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        if free < need:
+            with pytest.raises(
+                UserError, match=r"needs 0\.0 GB in .*, which has 0\.0 GB free: name a folder on a larger"
+            ):
+                files.ensure(wanted, tmp_path)
+            assert server.ranges == []
+        else:
+            files.ensure(wanted, tmp_path)
+            assert not files.faults(wanted, tmp_path)
