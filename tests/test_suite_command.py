@@ -15,7 +15,7 @@ from rich.console import Console
 from suite.__main__ import commands, main
 from suite.config import names
 from suite.errors import OPEN_FILES, UserError, command
-from tests.command import ENVIRONMENT, PROJECT
+from tests.command import ENVIRONMENT, PROJECT, run
 
 ENTRIES = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["scripts"]
 
@@ -74,6 +74,15 @@ def test_code_of_ones_own_is_taken_from_there_all_the_same(script, tmp_path):
     (tmp_path / "ours.py").write_text(code)
     words = ("task=recommendation", "scale=mini", "hw=cpu", "implementation=ours.py")
     assert "ours.py:4: ValueError: it is here" in script(tmp_path, "run", *words).stderr
+
+
+def test_ctrl_c_while_a_command_imports_ends_it_without_a_word(tmp_path):
+    """And another error of an import shows where it was."""
+    ended = {"os.kill(os.getpid(), 2)": (-2, ""), "raise ValueError('broken')": (1, "ValueError: broken")}
+    for code, (number, last) in ended.items():
+        (tmp_path / "numpy.py").write_text(f"import os\n{code}\n")
+        done = run(tmp_path, "suite.data", "path", "image_classification/mini")
+        assert (done.returncode, "".join(done.stderr.splitlines()[-1:])) == (number, last)
 
 
 def test_lists_every_command_with_what_it_is_for(capsys):
