@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import re
 import resource
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,7 +101,10 @@ class Process:
                     pipe.close()
 
     def ask(self, do: str, **values: Any) -> dict[str, Any]:
-        """Give the worker a job of `suite.audit.worker` and return its answer. Raises Failed."""
+        """Give the worker a job of `suite.audit.worker` and return its answer. Raises Failed.
+
+        Raises OSError if it says that its disk is full, unless that has room for the largest file it may write.
+        """
         assert self._process.stdin
         began = time.monotonic()
         try:
@@ -116,6 +121,8 @@ class Process:
             raise Failed(f"{do}: an answer that is {error}") from error
         self.asked_s += time.monotonic() - began
         if "error" in answer:
+            if answer.get("full") is True and shutil.disk_usage(self.scratch).free < MAX_FILE:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             raise Failed(f"{do}: {shown(answer['error'])}")
         return answer
 

@@ -23,7 +23,7 @@ from suite.harness.contract import Checked
 from suite.harness.implementation import Device, load_implementation
 from suite.record import states
 from suite.record.evidence import write_predictions
-from suite.store.disk import partial
+from suite.store.disk import FULL, partial
 
 
 def arrays(folder: str) -> dict[str, np.ndarray]:
@@ -101,4 +101,5 @@ def main() -> None:
             answer = do(**job)
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"[:1000]}
+            answer["full"] = isinstance(error, OSError) and error.errno in FULL
         answers.write(json.dumps(answer, default=float) + "\n")

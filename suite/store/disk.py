@@ -19,7 +19,7 @@ from suite.errors import UserError
 
 MAX_FILE_BYTES = 1 << 30
 LINK = "a symbolic link"
-_FULL = errno.ENOSPC, errno.EDQUOT
+FULL = errno.ENOSPC, errno.EDQUOT
 _NO_LOCKS = errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, 524  # the file system has none; 524 is the kernel's ENOTSUPP
 
 
@@ -114,7 +114,7 @@ def having_room(folder: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in FULL:
             raise
         raise UserError(f"{folder}: {error.strerror}; name a folder on a larger disk as TMPDIR") from error
 

@@ -214,6 +214,15 @@ def test_what_does_not_train_is_told(worker, train, said):
     assert len(str(raised.value)) < 400
 
 
+@pytest.mark.parametrize(("most", "raised"), [(1 << 60, OSError), (0, Failed)])
+def test_a_state_without_room_is_no_fault_of_the_code_but_on_a_disk_that_has_room(worker, monkeypatch, most, raised):
+    started = worker("os.symlink('/dev/full', 'state.npz.part')", hidden=None)
+    started.ask("train", to=1)
+    monkeypatch.setattr(process, "MAX_FILE", most)
+    with pytest.raises(raised, match="No space left on device"):
+        replaying.saved(started)
+
+
 def test_an_answer_that_comes_too_late_is_none_to_the_next_job(worker):
     started = worker("time.sleep(2)", hidden=None)
     started.limit_s = 0.1
