@@ -43,6 +43,7 @@ def test_a_file_of_a_system_that_cannot_be_read_is_one_line(more, said, tmp_path
         (r"^memory_gb: 80", "memory_gb: '80'", "hw.memory_gb is '80': Input should be a number, written without"),
         (r"^precision: .*", "precision: ''", "unknown precision ''"),
         (r"^memory_gb: 80", "memory_gb: -80", "hw.memory_gb is -80: Input should be greater than 0"),
+        (r"^memory_gb: 80", "memory_gb: 1.0e-308", "hw.memory_gb is 1e-308: Input should be greater than "),
         (r"^price_per_hour: .*", "price_per_hour: 1.0e+308", "hw.price_per_hour is 1e+308: Input should be less than "),
         (r"^accelerators_per_node: .*\n", "", "hw.accelerators_per_node=0: say how many "),
         (r"^accelerator: .*\n", "", "hw.accelerators_per_node=1: hw=mine names no accelerator"),

@@ -19,7 +19,7 @@ FOR_TRYING = ("mini", "pilot")  # scales
 Filled = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Rate = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 Count = Annotated[int, Field(gt=0, lt=10**12)]
-Figure = Annotated[float, Field(gt=0, lt=1e12)]
+Figure = Annotated[float, Field(gt=1e-12, lt=1e12)]
 FigureOrZero = Annotated[float, Field(ge=0, lt=1e12)]
 
 
