@@ -165,9 +165,10 @@ def _print_news(job: str, logs: Path, read: dict[Path, int]) -> None:
 
 def _told(job: str, before: dict[str, str]) -> dict[str, str]:
     """What SLURM tells of a job: `before` while it does not answer, in the state FORGOTTEN once it has forgotten it."""
-    asked = ["scontrol", "--oneliner", "show", "job", job]
+    asked = ["scontrol", "show", "job", job]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     if done.returncode == 0:
-        words = [word.split("=", 1) for word in done.stdout.split() if "=" in word]
+        lines = [line for line in done.stdout.splitlines() if not line.startswith("JobId=")]  # the job's name is there
+        words = [word.split("=", 1) for line in lines for word in line.split() if "=" in word]
         return dict(reversed(words))  # the first of a name holds: a comment, which comes later, may hold others
     return {**before, "JobState": FORGOTTEN} if "Invalid job id" in done.stderr else before

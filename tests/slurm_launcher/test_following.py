@@ -38,10 +38,10 @@ def test_what_a_job_said_that_failed_at_once_is_waited_for(login, capsys):
     assert capsys.readouterr().out.endswith("job 7   FAILED\nno such partition\n")
 
 
-def test_the_words_of_a_comment_are_no_state(login, capsys):
+def test_the_words_of_a_name_or_a_comment_are_no_state(login, capsys):
     told = "PENDING Reason=Priority Comment=a b JobState=COMPLETED x"
     answers = ANSWERS.replace("RUNNING ExitCode=0:0", told)
-    (login / "scontrol").write_text(f"#!/bin/sh\n{answers}")
+    (login / "scontrol").write_text(f"#!/bin/sh\necho JobId=7 JobName=a JobState=COMPLETED x\n{answers}")
     assert launched() == 3
     assert capsys.readouterr().out.endswith("job 7   PENDING (Priority)\njob 7   FAILED\n")
 
