@@ -72,7 +72,7 @@ def _prepared(benchmark: Benchmark, task: Task, folder: Path) -> Arrays:
     """The arrays that the task prepares from the files in `folder`, from the cache if it holds them."""
     dataset = benchmark.dataset
     cache = cache_dir() / "arrays" / f"{benchmark.task}-{benchmark.scale}" / _key(benchmark, task, folder)
-    with _alone(cache):
+    with _alone(cache, f"another process is preparing or verifying {benchmark.name}"):
         arrays = _load(cache)
         with suppress(OSError):
             os.utime(cache)
@@ -106,12 +106,12 @@ def _key(benchmark: Benchmark, task: Task, folder: Path) -> str:
 
 
 @contextmanager
-def _alone(cache: Path) -> Iterator[None]:
+def _alone(cache: Path, busy: str) -> Iterator[None]:
     """Keeps other processes from preparing the same arrays meanwhile, if the cache can be written."""
     with ExitStack() as stack:
         with suppress(OSError):
             cache.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(holding(Path(f"{cache}.lock")))
+            stack.enter_context(holding(Path(f"{cache}.lock"), busy=busy))
         yield
 
 

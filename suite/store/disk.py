@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -15,12 +14,13 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
-from suite.errors import UserError
+from suite.errors import UserError, warn
 
 MAX_FILE_BYTES = 1 << 30
 LINK = "a symbolic link"
 FULL = errno.ENOSPC, errno.EDQUOT
 _NO_LOCKS = errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, 524  # the file system has none; 524 is the kernel's ENOTSUPP
+_SHORT_S = 1.0  # a wait that needs no words, as where workers that start together verify the same arrays
 
 
 class UnsafeFile(ValueError):
@@ -174,18 +174,18 @@ def open_safely(path: Path, limit: int) -> Iterator[BinaryIO]:
 def holding(lock: Path, blocking: bool = True, busy: str = "") -> Iterator[None]:
     """Lock the file `lock` while the block runs; if the file system has no locks, go on without.
 
-    If another process holds it, wait for it, and tell that after the words `busy`, if there are any; raise Timeout
-    instead if `blocking` is false. Raises OSError if it cannot be written.
+    If another process holds it, wait for it, and tell that after the words `busy`, if there are any and it takes long;
+    raise Timeout instead if `blocking` is false. Raises OSError if it cannot be written.
     """
     with ExitStack() as stack:
         try:  # a soft lock is a file, which stays when its holder is killed
             held = FileLock(lock, fallback_to_soft=False)
             try:
-                stack.enter_context(held.acquire(blocking=blocking and not busy))
+                stack.enter_context(held.acquire(_SHORT_S if busy else None, blocking=blocking))
             except Timeout:
                 if not blocking:
                     raise
-                print(f"{busy}: waiting for it", file=sys.stderr)
+                warn(f"{busy}: waiting for it\n")
                 stack.enter_context(held.acquire())
         except OSError as error:
             if error.errno not in _NO_LOCKS:

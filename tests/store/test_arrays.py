@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -165,6 +166,26 @@ def test_processes_that_start_together_prepare_once() -> None:
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(lambda _: same(prepared(benchmark(), task)), range(4)))
     assert len(task.given) == 1
+
+
+@pytest.mark.parametrize(("short_s", "said"), [(0.0, "another process is preparing or verifying ten/mini"), (60.0, "")])
+def test_a_wait_for_another_process_is_told_once_if_it_is_long(
+    short_s: float, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("suite.store.disk._SHORT_S", short_s)
+    began = Event()
+
+    def slowly() -> Arrays:
+        began.set()
+        time.sleep(1)
+        return dict(RIGHT)
+
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(prepared, benchmark(), Task(slowly))
+        began.wait()
+        assert same(prepared(benchmark(), Task()))
+        assert same(first.result())
+    assert capsys.readouterr().err == (f"{said}: waiting for it\n" if said else "")
 
 
 def test_the_lock_is_let_go_of_and_not_left_to_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
