@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -128,15 +129,21 @@ class Subject:
         """The same subject under other conditions."""
         return replace(self, conditions=self.conditions.model_copy(update=conditions))
 
+    @contextmanager
+    def first_steps(self) -> Iterator[Callable[[], None]]:
+        """Context with a function that takes the first COUNTED_STEPS of the workload, which is built to be counted."""
+        with self.instruments.apart():
+            workload = self.build()
+            workload.ready(COUNTED_STEPS)
+            yield lambda: workload.run(COUNTED_STEPS)
+
     def flops(self) -> float:
         """Floating-point operations of a step, the mean of the first COUNTED_STEPS, as its framework counts them.
 
         Raises UserError where it cannot count.
         """
-        with self.instruments.apart():
-            workload = self.build()
-            workload.ready(COUNTED_STEPS)
-            counts = self.instruments.flops(lambda: workload.run(COUNTED_STEPS))
+        with self.first_steps() as steps:
+            counts = self.instruments.flops(steps)
         if why := uncounted(counts):
             raise UserError(why)
         return sum(filter(None, counts.values())) / COUNTED_STEPS

@@ -19,11 +19,9 @@ class Measurement:
 
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
-        with subject.instruments.apart():
-            counted = subject.build()
-            counted.ready(COUNTED_STEPS)
+        with subject.first_steps() as steps:
             began = time.perf_counter()
-            self.counts = subject.instruments.flops(lambda: counted.run(COUNTED_STEPS))
+            self.counts = subject.instruments.flops(steps)
             self.counting = time.perf_counter() - began
         self.workload: Workload = subject.build()
         measuring.block(self.workload, COUNTED_STEPS)

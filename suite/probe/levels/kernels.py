@@ -139,14 +139,9 @@ class Kernels:
 
     def _called(self) -> list[Listed]:
         """The problems of a step of the workload, the mean of its first few steps."""
-        with self.instruments.apart():
-            workload = self.subject.build()
-            workload.ready(COUNTED_STEPS)
-            found: list[Counter[tuple[Problem, str]]] = []
-            device = self.subject.device
-            counted = self.instruments.flops(
-                lambda: found.append(self.instruments.called(lambda: workload.run(COUNTED_STEPS), device))
-            )
+        found: list[Counter[tuple[Problem, str]]] = []
+        with self.subject.first_steps() as steps:
+            counted = self.instruments.flops(lambda: found.append(self.instruments.called(steps, self.subject.device)))
         (calls,), whole = found, sum(filter(None, counted.values()))
         if not calls:
             called = f"; it calls {', '.join(sorted(counted))}" if counted else ""
