@@ -123,11 +123,8 @@ def _recurrent(it: Recurrent, noise: Noise, dtype: tf.DType) -> Call:
 
 
 def _sparse(it: SparseProduct, noise: Noise) -> Call:
-    """Every row keeps the same number of values, give or take one, at places drawn anew for it."""
-    random = np.random.default_rng(0)
-    kept = np.diff(np.arange(it.m + 1) * it.kept // it.m)
-    columns = np.concatenate([np.sort(random.permutation(it.k)[:many]) for many in kept])
-    places = np.stack([np.repeat(np.arange(it.m), kept), columns], axis=1)
+    ends, columns = it.places()
+    places = np.stack([np.repeat(np.arange(it.m), np.diff(ends)), columns], axis=1)
     indices, shape = tf.constant(places, tf.int64), tf.constant((it.m, it.k), tf.int64)
     values, dense = noise(it.kept), noise(it.k, it.n)
     return lambda: tf.raw_ops.SparseTensorDenseMatMul(a_indices=indices, a_values=values, a_shape=shape, b=dense)

@@ -121,14 +121,10 @@ def _recurrent(it: Recurrent, noise: Callable[..., torch.Tensor], where: torch.d
 
 
 def _sparse(it: SparseProduct, noise: Callable[..., torch.Tensor], where: torch.device, dtype: torch.dtype) -> Call:
-    """Every row keeps the same number of values, give or take one, at places drawn anew for it."""
-    ends = torch.arange(it.m + 1) * it.kept // it.m
-    columns = [torch.randperm(it.k)[:kept].sort().values for kept in ends.diff().tolist()]
+    ends, columns = (torch.from_numpy(each).int() for each in it.places())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch warns that sparse tensors are in beta
-        sparse = torch.sparse_csr_tensor(
-            ends.int(), torch.cat(columns).int(), noise(it.kept).cpu(), (it.m, it.k), dtype=dtype
-        ).to(where)
+        sparse = torch.sparse_csr_tensor(ends, columns, noise(it.kept).cpu(), (it.m, it.k), dtype=dtype).to(where)
     dense = noise(it.k, it.n)
     return lambda: torch.mm(sparse, dense)
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 FORWARD, BY_INPUT, BY_WEIGHT = "forward", "by input", "by weight"
 GATES = {"vanilla": 1, "gru": 3, "lstm": 4}  # products of the hidden units in a step of each cell
 INDEX = 4  # bytes of a sparse matrix's column numbers and row pointers
@@ -151,6 +153,15 @@ class SparseProduct:
     def kept(self) -> int:
         """How many numbers of the sparse matrix are not zero."""
         return round(self.m * self.k * (1 - self.zeros))
+
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many numbers lie before each row and after the last, and the column of each (CSR).
+
+        Every row keeps the same number of them, give or take one, at places drawn anew for it.
+        """
+        random, ends = np.random.default_rng(0), np.arange(self.m + 1) * self.kept // self.m
+        columns = [np.sort(random.permutation(self.k)[:many]) for many in np.diff(ends)]
+        return ends, np.concatenate(columns)
 
     @property
     def name(self) -> str:
