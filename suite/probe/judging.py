@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 MANTISSA = {"float32": 23, "bfloat16": 7, "float16": 10}  # bits, of the types that are judged
 LEAST_EXPONENT = {"float32": -126, "bfloat16": -126, "float16": -14}  # of a normal number
 REPEATS = 3
+SEED = 0  # of what gradients are taken against
 RANDOM, WHOLE, UNDEFINED, REFUSED = "random", "whole numbers", "values not set yet", "has no float64"
 
 
@@ -56,8 +57,18 @@ class Judged:
     threads: bool | None = None
 
 
-def errors(tensors: Sequence[Output]) -> Errors:
-    """The worst of each error over `tensors`, and the sum of what they lost."""
+def unjudged(kinds: Set[str]) -> str | None:
+    """Why an operator is not judged that made floating-point or complex numbers of these types; None if it is."""
+    if not kinds:
+        return WHOLE
+    others = sorted(kinds - MANTISSA.keys())
+    return f"numbers of {' and '.join(others)}" if others else None
+
+
+def errors(tensors: Sequence[Output]) -> Errors | None:
+    """The worst of each error over `tensors`, and the sum of what they lost; None if there are none."""
+    if not tensors:
+        return None
     found = [_errors(each) for each in tensors]
     return Errors(
         l2=max(each.l2 for each in found),

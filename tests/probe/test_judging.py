@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from suite.probe.judging import Output, errors, unlike
+from suite.probe.judging import WHOLE, Output, errors, unjudged, unlike
 
 
 def made(exact, off, kind="float32"):
@@ -27,3 +27,11 @@ def test_the_worst_of_each_error_counts_and_all_that_was_lost():
 
 def test_another_number_of_threads_is_another():
     assert [unlike(threads) for threads in (1, 2, 8)] == [2, 1, 1]
+
+
+def test_numbers_of_other_types_are_not_judged_and_named_in_one_order():
+    assert unjudged(set()) == WHOLE
+    assert unjudged({"float32", "bfloat16"}) is None
+    assert (
+        unjudged({"float64", "complex64", "complex128", "float32"}) == "numbers of complex128 and complex64 and float64"
+    )

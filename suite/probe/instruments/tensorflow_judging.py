@@ -24,22 +24,10 @@ from suite.probe.instruments.tensorflow_attributes import double, whole
 from suite.probe.instruments.tensorflow_attributes import exact as exact_attributes
 from suite.probe.instruments.tensorflow_counting import apart, device_name, run_eagerly
 from suite.probe.instruments.tensorflow_watch import SAME, shapes_of
-from suite.probe.judging import (
-    MANTISSA,
-    RANDOM,
-    REFUSED,
-    REPEATS,
-    WHOLE,
-    Errors,
-    Judged,
-    Output,
-    errors,
-    unlike,
-)
+from suite.probe.judging import RANDOM, REFUSED, REPEATS, SEED, Errors, Judged, Output, errors, unjudged, unlike
 from suite.probe.workload import Workload
 from suite.store.processes import Pool
 
-SEED = 0  # of what gradients are taken against
 HANDLES = "of a variable or another resource"
 UNCHANGED = SAME | {"Const"}  # operations that compute nothing
 THREADS = "TF_NUM_INTRAOP_THREADS"
@@ -105,10 +93,8 @@ class Judge:
         with tf.device(self.where):
             made, _ = call.again()
             kinds = {each.dtype.name for each in made if _judgeable(each)}
-            if not kinds:
-                return Judged(call.kind, shapes, WHOLE)
-            if other := kinds - MANTISSA.keys():
-                return Judged(call.kind, shapes, f"numbers of {' and '.join(other)}")
+            if why := unjudged(kinds):
+                return Judged(call.kind, shapes, why)
             differentiated = recorded and _has_gradient(call.kind)
             try:
                 exact, exact_gradients = call.again(True, differentiated)
@@ -160,8 +146,7 @@ def _values(gradient: Any) -> np.ndarray | None:
 
 def _errors(made: Sequence[np.ndarray | None], exact: Sequence[np.ndarray | None]) -> Errors | None:
     pairs = zip(made, exact, strict=True)
-    values = [Output(_plain(a), _plain(b), a.dtype.name) for a, b in pairs if _judgeable(a) and b is not None]
-    return errors(values) if values else None
+    return errors([Output(_plain(a), _plain(b), a.dtype.name) for a, b in pairs if _judgeable(a) and b is not None])
 
 
 def _judgeable(array: np.ndarray | None) -> TypeGuard[np.ndarray]:

@@ -17,22 +17,21 @@ from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart
 from suite.probe.instruments.torch_operators import Operators, shapes_of, tensors
 from suite.probe.judging import (
-    MANTISSA,
     RANDOM,
     REFUSED,
     REPEATS,
+    SEED,
     UNDEFINED,
-    WHOLE,
     Errors,
     Judged,
     Output,
     errors,
+    unjudged,
     unlike,
 )
 from suite.probe.workload import Workload
 
 Made = Sequence[torch.Tensor | None]  # in the operator's order, None for what was not asked for
-SEED = 0  # of what gradients are taken against
 SCRATCH = {"aten._ctc_loss": 1}  # operators that leave their outputs uninitialised, from this one on
 ATEN = "aten"  # the namespace of PyTorch's own operators
 PROFILER = "profiler"  # the namespace of its regions, which are operators too
@@ -117,10 +116,8 @@ def _judged(name: str, shapes: str, call: Call) -> Judged:
         return Judged(name, shapes, UNDEFINED)
     made, gradients = call.again()
     kinds = {_kind(each) for each in tensors(made) if _judgeable(each) or (each.is_complex() and each.numel() > 0)}
-    if not kinds:
-        return Judged(name, shapes, WHOLE)
-    if other := kinds - MANTISSA.keys():
-        return Judged(name, shapes, f"numbers of {' and '.join(other)}")
+    if why := unjudged(kinds):
+        return Judged(name, shapes, why)
     try:
         exact, exact_gradients = call.again(exact=True)
     except RuntimeError:
@@ -137,8 +134,7 @@ def _judged(name: str, shapes: str, call: Call) -> Judged:
 
 def _errors(made: Made, exact: Made) -> Errors | None:
     pairs = zip(made, exact, strict=True)
-    values = [Output(_plain(a), _plain(b), _kind(a)) for a, b in pairs if _judgeable(a) and b is not None]
-    return errors(values) if values else None
+    return errors([Output(_plain(a), _plain(b), _kind(a)) for a, b in pairs if _judgeable(a) and b is not None])
 
 
 def _judgeable(tensor: Any) -> TypeGuard[torch.Tensor]:
