@@ -139,9 +139,7 @@ def tried(brick: Brick, device: Device, mode: str, room: int) -> int:
 
 
 def _tensors(value: Any) -> list[Any]:
-    if isinstance(value, tuple | list):
-        return [each for inner in value for each in _tensors(inner)]
-    return [value] if isinstance(value, tf.Tensor) else []
+    return [each for each in tf.nest.flatten(value) if isinstance(each, tf.Tensor)]
 
 
 def _compiled(call: Call, given: int) -> Callable[[Values], Any]:
