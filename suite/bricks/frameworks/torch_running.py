@@ -6,15 +6,15 @@ import logging
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from suite.bricks.brick import Brick, Call, Tensor
 from suite.bricks.frameworks.torch_recording import LAYOUTS, tensors
@@ -198,7 +198,7 @@ class Room(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """Run one operator."""
         result = func(*args, **(kwargs or {}))
-        if any(each.numel() * each.element_size() > self.room for each in tensors(tree_leaves(result))):
+        if any(each.numel() * each.element_size() > self.room for each in tensors(result)):
             raise UserError(f"it makes a tensor of more than {self.room:,} bytes")
         return result
 
@@ -215,8 +215,9 @@ def runner(brick: Brick, device: Device, mode: str, room: int) -> Runner:
 
 def tried(brick: Brick, device: Device, mode: str, room: int) -> list[torch.Tensor]:
     """See `frameworks.Framework`. Returns what the brick makes, as shapes alone."""
+    untold = mock.patch.object(logging.getLogger(FakeTensorMode.__module__), "disabled", True)  # of what does not fit
     try:
-        with _untold(), FakeTensorMode(), Room(room):
+        with untold, FakeTensorMode(), Room(room):
             made = Runner(brick, device, mode)
             if made.bytes > room:
                 raise UserError(f"its tensors take {made.bytes:,} bytes; there is room for {room:,}")
@@ -228,17 +229,6 @@ def tried(brick: Brick, device: Device, mode: str, room: int) -> list[torch.Tens
         raise
     except Exception as error:  # whatever torch raises for arguments that do not fit
         raise UserError(f"{brick.name} cannot be run: {one_line(error)}") from error
-
-
-@contextmanager
-def _untold() -> Iterator[None]:
-    """Keep PyTorch from logging what does not fit."""
-    logger = logging.getLogger(FakeTensorMode.__module__)
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
 
 
 def _compiled(call: Call, given: int, device: torch.device) -> Bind:
