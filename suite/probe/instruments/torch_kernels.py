@@ -139,7 +139,8 @@ def algorithm(workload: Workload, device: Device) -> str | None:
         names = [short(each.name) for each in profiled.events() or () if each.device_type == DeviceType.CUDA]
     else:
         said: list[str] = []
-        with _printed(said), _told():
+        onednn, mkl = torch.backends.mkldnn.verbose, torch.backends.mkl.verbose
+        with _printed(said), onednn(1), mkl(1):  # type: ignore[no-untyped-call]
             workload.run(1)
         names = [" ".join(["oneDNN", *filter(None, found)]) for found in ONEDNN.findall(said[0])]
         names += [f"MKL {name}" for name in MKL.findall(said[0])]
@@ -156,14 +157,6 @@ def short(kernel: str) -> str:
     if re.search(r"\bKernel2?$", name):
         name = re.split("[<,>]", types)[0]
     return name.rpartition("::")[2][:NAME]
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Context in which oneDNN and MKL print what they do."""
-    onednn, mkl = torch.backends.mkldnn.verbose, torch.backends.mkl.verbose
-    with onednn(1), mkl(1):  # type: ignore[no-untyped-call]
-        yield
 
 
 @contextmanager
