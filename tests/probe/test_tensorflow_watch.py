@@ -9,31 +9,16 @@ from suite import config  # noqa: E402
 from suite.errors import UserError  # noqa: E402
 from suite.harness.implementation import Device  # noqa: E402
 from suite.probe.instruments.tensorflow_memory import Tracked  # noqa: E402
-from suite.probe.instruments.tensorflow_watch import Watched  # noqa: E402
+from suite.probe.instruments.tensorflow_watch import Places, Watched  # noqa: E402
 from suite.probe.record import Conditions  # noqa: E402
 from suite.probe.subject import Subject  # noqa: E402
 from suite.probe.watching import Tracing  # noqa: E402
+from tests.probe.made import Calls  # noqa: E402
 
 CPU = Device("cpu", "fp32")
 
 
-class Steps:
-    """A workload of a function's steps."""
-
-    samples = 1
-
-    def __init__(self, step) -> None:
-        self.step = step
-
-    def ready(self, steps: int) -> None:
-        """Nothing is to be done before."""
-
-    def run(self, steps: int) -> None:
-        for _ in range(steps):
-            self.step()
-
-
-def of_no_layer() -> Steps:
+def of_no_layer() -> Calls:
     weight = tf.Variable(tf.ones((2, 2)))
 
     @tf.function(autograph=False)
@@ -42,10 +27,10 @@ def of_no_layer() -> Steps:
             loss = tf.reduce_sum(weight @ weight)
         weight.assign_sub(tape.gradient(loss, weight))
 
-    return Steps(step)
+    return Calls(step)
 
 
-def of_no_tape() -> Steps:
+def of_no_tape() -> Calls:
     layer = keras.layers.Dense(1)
     layer.build((2, 2))
 
@@ -53,7 +38,7 @@ def of_no_tape() -> Steps:
     def step():
         return tf.gradients(layer(tf.random.normal((2, 2))), layer.kernel.value)
 
-    return Steps(step)
+    return Calls(step)
 
 
 def test_code_that_calls_no_layer_is_told_so_and_not_taken_for_data():
@@ -90,10 +75,10 @@ class Scores(keras.layers.Layer):
 
 
 def test_each_parameter_is_of_one_layer():
-    def build() -> Steps:
+    def build() -> Calls:
         network = Tied()
         network(tf.zeros((1,), tf.int32))
-        return Steps(tf.function(lambda: network(tf.zeros((1,), tf.int32)), autograph=False))
+        return Calls(tf.function(lambda: network(tf.zeros((1,), tf.int32)), autograph=False))
 
     parameters = Watched(build, CPU).trace(1).parameters
     dense = (3 + 1) * 4 + (4 + 1) * 2
@@ -112,7 +97,7 @@ def test_what_a_batch_norm_reads_and_writes_is_told():
             loss = tf.reduce_sum(tf.square(tf.compat.v1.nn.fused_batch_norm(pixels, scale, offset)[0]))
         return tape.gradient(loss, [scale, offset])
 
-    calls = Watched(lambda: Steps(step), CPU).trace(1).calls
+    calls = Watched(lambda: Calls(step), CPU).trace(1).calls
     moved = {each.operator: each.bytes for each in calls if each.operator.startswith("FusedBatchNorm")}
     pixels, channels = 4 * 2 * 4 * 4 * 3, 4 * 3
     assert moved == {"FusedBatchNormV3": 2 * pixels + 6 * channels, "FusedBatchNormGradV3": 3 * pixels + 5 * channels}
@@ -126,7 +111,7 @@ def test_of_two_branches_that_share_names_neither_is_taken_for_the_one_that_ran(
         x = 2 * tf.random.uniform((3, 4))  # which the branches read by a placeholder of its name
         return tf.cond(tf.reduce_sum(x) < 0, lambda: tf.transpose(x @ narrow), lambda: tf.transpose(x @ wide))
 
-    watched = Watched(lambda: Steps(step), CPU)
+    watched = Watched(lambda: Calls(step), CPU)
     calls = {each.operator: each for each in watched.trace(1).calls}
     assert (calls["MatMul"].shapes, calls["MatMul"].flops, calls["MatMul"].bytes) == ("", None, None)
     assert (calls["Transpose"].flops, calls["Transpose"].bytes) == (0, None)
@@ -137,10 +122,10 @@ def test_of_two_branches_that_share_names_neither_is_taken_for_the_one_that_ran(
 
 def test_code_that_runs_eagerly_is_told_to_make_a_function_of_its_step():
     with pytest.raises(UserError, match=r"a step that runs eagerly is not taken apart: make it a tf\.function"):
-        Watched(lambda: Steps(lambda: tf.ones(2) + 1), CPU).phases(1)
+        Watched(lambda: Calls(lambda: tf.ones(2) + 1), CPU).phases(1)
 
 
-class OfValues(Steps):
+class OfValues(Calls):
     """A product of as many rows as the values say."""
 
     def __init__(self) -> None:
@@ -157,3 +142,52 @@ def test_operators_of_unknown_shapes_are_named(monkeypatch):
     (note,) = tracing.notes
     assert note.startswith("operations and bytes are unknown where shapes are: ")
     assert {"MatMul", "GatherV2"} <= {*note.partition(": ")[2].split(", ")}
+
+
+class Norm(keras.layers.Layer):
+    def call(self, x):
+        return tf.compat.v1.nn.fused_batch_norm(x, tf.ones(3), tf.zeros(3))[0]
+
+
+def test_the_gradient_of_a_fused_batch_norm_is_of_its_layer():
+    """It bears the name of a scope alone."""
+    layer, places = Norm(name="norm"), Places()
+
+    @tf.function(autograph=False)
+    def step(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(tf.square(layer(x)))
+        return tape.gradient(loss, x)
+
+    layer(tf.ones((2, 4, 4, 3)))
+    with places.followed():
+        step(tf.ones((2, 4, 4, 3)))
+    (noted,) = places.functions.values()
+    assert [each.layer for each in noted.values() if each.kind == "FusedBatchNormGradV3"] == ["norm"]
+
+
+def test_gradients_within_a_loop_and_a_branch_are_of_the_layers_called_there():
+    class Network(keras.Model):
+        def __init__(self):
+            super().__init__(name="network")
+            self.dense, self.cell = keras.layers.Dense(3, name="dense"), keras.layers.LSTM(4, name="lstm")
+
+        def call(self, x):
+            return self.cell(tf.cond(tf.reduce_sum(x) > 0, lambda: self.dense(x), lambda: x))
+
+    network, x, places = Network(), tf.ones((2, 5, 3)), Places()
+    network.dense(x)
+    network.cell(x)
+
+    @tf.function(autograph=False)
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(network(x))
+        return tape.gradient(loss, network.trainable_variables)
+
+    with places.followed():
+        step(x)
+    (noted,) = places.functions.values()
+    products = {each.layer for each in noted.values() if each.kind == "MatMul" and each.phase == "backward"}
+    assert products == {"network.dense", "network.lstm.lstm_cell"}
