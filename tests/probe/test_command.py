@@ -101,8 +101,6 @@ def test_a_batch_beyond_the_memory_is_no_size_that_the_model_refuses(capsys):
 
 
 def test_want_of_memory_marks_its_cell_alone(capsys, monkeypatch):
-    from suite.probe.subject import Subject
-
     build = Subject.build
 
     def greedy(subject):
