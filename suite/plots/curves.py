@@ -28,4 +28,4 @@ class Figure:
 
 def svg(figures: Sequence[Figure]) -> str:
     """The drawing of all figures, a row for each."""
-    return environment("suite.plots").get_template("curves.svg").render(figures=figures, c=charts, gap=GAP, head=HEAD)
+    return environment().get_template("curves.svg").render(figures=figures, c=charts, gap=GAP, head=HEAD)

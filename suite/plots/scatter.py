@@ -168,4 +168,4 @@ class LogScale:
 
 def svg(drawn: Scatter) -> str:
     """The drawing as a file of its own, readable on light and on dark pages."""
-    return environment("suite.plots").get_template("scatter.svg").render(s=drawn, c=charts, top=TOP)
+    return environment().get_template("scatter.svg").render(s=drawn, c=charts, top=TOP)

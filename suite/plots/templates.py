@@ -20,9 +20,9 @@ POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'"
 
 
 def environment(*packages: str) -> jinja2.Environment:
-    """The templates in these packages. Every value is escaped, and one that is not given is an error."""
+    """The templates in these packages and here. Every value is escaped, and one that is not given is an error."""
     made = jinja2.Environment(
-        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(package, ".") for package in packages]),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(package, ".") for package in (*packages, "suite.plots")]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -31,9 +31,11 @@ def environment(*packages: str) -> jinja2.Environment:
     return made
 
 
-def page(name: str, packages: Sequence[str], css: Sequence[str], js: Sequence[str], **values: Any) -> str:
-    """Render the template `name` with its style and script, and with what every page can show."""
-    templates = environment(*packages)
+def page(
+    name: str, package: str, css: Sequence[str] = ("page.css",), js: Sequence[str] = ("page.js",), **values: Any
+) -> str:
+    """Render a package's template `name` with its style and script, and with what every page can show."""
+    templates = environment(package)
     style, script = source(templates, *css), source(templates, *js)
     return templates.get_template(name).render(
         css=style,

@@ -31,9 +31,8 @@ def html(probe: Probe) -> str:
     parted, unit, stacks = pictures.stacks(probe)
     return templates.page(
         "probe.html",
-        ("suite.probe", "suite.plots"),
+        "suite.probe",
         css=("page.css", "probe.css"),
-        js=("page.js",),
         probe=probe,
         names=showing.figure_names(probe),
         text=showing.text,

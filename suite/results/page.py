@@ -33,7 +33,7 @@ def html(
     systems = sorted({system_of(entry) for entry in entries})
     return templates.page(
         "board.html",
-        ("suite.results", "suite.plots"),
+        "suite.results",
         css=("page.css", "board.css"),
         js=("page.js", "board.js"),
         entries=list(enumerate(entries, 1)),

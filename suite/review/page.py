@@ -35,9 +35,7 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group], di
     texts, by_rule = rule_texts(), Counter(finding.rule for finding in report.findings)
     return page(
         "page.html",
-        ("suite.review", "suite.plots"),
-        css=("page.css",),
-        js=("page.js",),
+        "suite.review",
         report=report,
         said=said(report),
         shown=chosen,

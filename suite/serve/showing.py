@@ -34,8 +34,7 @@ def page(found: Measured, told: list[str]) -> str:
     """The same as one self-contained page, with a chart of the latency against the rate."""
     return templates.page(
         "serve.html",
-        ("suite.serve", "suite.plots"),
-        css=("page.css",),
+        "suite.serve",
         js=(),
         found=found,
         told=[*told, quality(found)],
