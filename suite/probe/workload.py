@@ -28,15 +28,15 @@ class Workload(Protocol):
     samples: int
 
     def ready(self, steps: int) -> None:
-        """Make sure, off the clock, that `steps` more steps can be taken."""
-        ...
+        """Make sure, off the clock, that `steps` more steps can be taken: as a rule they can."""
+        return
 
     def run(self, steps: int) -> None:
         """Take `steps` steps; return when the device has done them."""
         ...
 
 
-class Training:
+class Training(Workload):
     """The training steps of a benchmark's implementation; starts over where its budget ends."""
 
     def __init__(self, made: contract.Checked, benchmark: Benchmark) -> None:
@@ -64,15 +64,12 @@ class Training:
         return at
 
 
-class Inference:
+class Inference(Workload):
     """Predictions of a benchmark's untrained implementation; each step predicts the whole evaluation split."""
 
     def __init__(self, made: contract.Checked, data: Mapping[str, np.ndarray]) -> None:
         self.made, self.data = made, data
         self.samples = len(made.predict(data))
-
-    def ready(self, steps: int) -> None:
-        """See `Workload`."""
 
     def run(self, steps: int) -> None:
         """See `Workload`."""

@@ -4,20 +4,18 @@ from collections.abc import Callable
 
 from suite.probe import record
 from suite.probe.__main__ import main
+from suite.probe.workload import Workload
 
 BRIEF = {"repeats": "1", "seconds": "0.02", "mlflow": "false"}
 
 
-class Calls:
-    """A workload whose step is the call of a function; see `Workload`."""
+class Calls(Workload):
+    """A workload whose step is the call of a function."""
 
     samples = 1
 
     def __init__(self, call: Callable[[], object]) -> None:
         self.call = call
-
-    def ready(self, steps: int) -> None:
-        """Nothing is to be done before."""
 
     def run(self, steps: int) -> None:
         for _ in range(steps):

@@ -8,6 +8,7 @@ import pytest
 from suite.harness.implementation import Device
 from suite.probe import instruments
 from suite.probe.shadow import STEPS, Distance
+from suite.probe.workload import Workload
 
 DEVICE = Device("cpu", "fp32")
 RATE = 0.125
@@ -16,7 +17,7 @@ IMAGES, LABELS = RANDOM.standard_normal((8, 8, 8, 3)).astype(np.float32), np.ara
 WEIGHTS = [RANDOM.standard_normal(shape).astype(np.float32) / 4 for shape in [(3, 3, 3, 8), (8,), (32, 4), (4,)]]
 
 
-class Steps:
+class Steps(Workload):
     """Steps of a small network, and its parameters after each, [step][parameter]."""
 
     samples = len(LABELS)
@@ -24,9 +25,6 @@ class Steps:
     def __init__(self, step: Callable[[], object], parameters: Callable[[], Sequence[np.ndarray]]) -> None:
         self.step, self.parameters = step, parameters
         self.after: list[list[np.ndarray]] = []
-
-    def ready(self, steps):
-        pass
 
     def run(self, steps):
         for _ in range(steps):

@@ -31,16 +31,13 @@ Call = Callable[[], object]
 Noise = Callable[..., tf.Tensor]
 
 
-class Kernel:
-    """One operation over and over; see `Workload`."""
+class Kernel(Workload):
+    """One operation over and over."""
 
     samples = 1
 
     def __init__(self, call: Call, device: str) -> None:
         self.call, self.device = call, device
-
-    def ready(self, steps: int) -> None:
-        """See `Workload`."""
 
     def run(self, steps: int) -> None:
         """See `Workload`."""

@@ -12,12 +12,12 @@ from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import device_name, number_type
 from suite.probe.record import DEFAULT_BATCH, DEFAULT_SIZE, Conditions
-from suite.probe.workload import LEARNING_RATE, MOMENTUM, check_logits
+from suite.probe.workload import LEARNING_RATE, MOMENTUM, Workload, check_logits
 
 POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 
 
-class Model:
+class Model(Workload):
     """A model of keras.applications, trained by SGD with momentum, or inferring; the twin of `torch_models.Model`."""
 
     def __init__(self, network: Any, conditions: Conditions, device: Device, seed: int) -> None:
@@ -36,9 +36,6 @@ class Model:
                 self.optimizer.build(network.trainable_variables)
         graph = tf.function(jit_compile=device.kind == "gpu")
         self.step = graph(self.train_step if self.training else self.infer)
-
-    def ready(self, steps: int) -> None:
-        """See `Workload`."""
 
     def run(self, steps: int) -> None:
         """See `Workload`."""

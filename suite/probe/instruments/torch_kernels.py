@@ -43,16 +43,13 @@ NAME = 100  # characters of a kernel's name
 Call = Callable[[], object]
 
 
-class Kernel:
-    """One operation over and over, or a `gradient`; see `Workload`."""
+class Kernel(Workload):
+    """One operation over and over, or a `gradient`."""
 
     samples = 1
 
     def __init__(self, call: Call, where: torch.device, gradient: bool = False) -> None:
         self.call, self.where, self.gradient = call, where, gradient
-
-    def ready(self, steps: int) -> None:
-        """See `Workload`."""
 
     def run(self, steps: int) -> None:
         """See `Workload`."""

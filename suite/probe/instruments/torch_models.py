@@ -14,11 +14,11 @@ from suite.errors import UserError, unknown
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import number_type, torch_device, wait
 from suite.probe.record import DEFAULT_BATCH, DEFAULT_SIZE, Conditions, out_of_memory
-from suite.probe.workload import LEARNING_RATE, MOMENTUM, check_logits
+from suite.probe.workload import LEARNING_RATE, MOMENTUM, Workload, check_logits
 
 
-class Model:
-    """A model of torchvision on synthetic pictures, trained by SGD with momentum, or inferring; see `Workload`.
+class Model(Workload):
+    """A model of torchvision on synthetic pictures, trained by SGD with momentum, or inferring.
 
     Precisions of 16 bits run under autocast, without loss scaling.
     """
@@ -32,9 +32,6 @@ class Model:
         self.labels = torch.zeros(self.samples, dtype=torch.long).to(self.device)  # the class that every network has
         if self.training:
             self.optimizer = torch.optim.SGD(network.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
-
-    def ready(self, steps: int) -> None:
-        """See `Workload`."""
 
     def run(self, steps: int) -> None:
         """See `Workload`."""

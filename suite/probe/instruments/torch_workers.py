@@ -20,6 +20,7 @@ from suite.harness.workers import starting
 from suite.harness.workers.place import Place
 from suite.probe.instruments.torch_counting import torch_device, wait
 from suite.probe.kernels.problems import AllReduce
+from suite.probe.workload import Workload
 
 MODULE = "suite.probe.instruments.torch_workers"
 MEETING, PATIENCE = timedelta(minutes=5), timedelta(days=1)  # until all are there; while other problems are timed
@@ -56,8 +57,8 @@ class Member:
         wait(self.where)
 
 
-class Sums:
-    """Sums over all workers over and over; see `Workload`."""
+class Sums(Workload):
+    """Sums over all workers over and over."""
 
     samples = 1
 
