@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from suite.plots import scatter, templates
 from suite.plots.charts import WIDTH
 from suite.probe import comparing, pictures, showing
 from suite.probe.pictures import ROW
-from suite.probe.record import Cell, Probe
+from suite.probe.record import Cell, Figure, Probe
 
 LABEL = 330  # pixels for a bar's name
 MOST_BARS = 25
@@ -61,36 +62,27 @@ def _of_cells(probe: Probe) -> list[Bar]:
     ]
     if len(having) < 2:
         return []
-    most = max(max(each.value or 0, each.high or 0) for _, each in having) or 1
-    return [
-        Bar(
-            cell.conditions.described,
-            f"{first} {showing.text(each)}",
-            at * ROW,
-            _scaled(each.value, most) or 0,
-            _scaled(each.low, most),
-            _scaled(each.high, most),
-        )
-        for at, (cell, each) in enumerate(having)
-    ]
+    return _bars([(cell.conditions.described, f"{first} {showing.text(each)}", each) for cell, each in having])
 
 
 def _of_parts(cell: Cell) -> list[Bar]:
     """Bars for the shares of the cell's first MOST_BARS parts, in the cell's order."""
-    rows = [(row, share) for row in cell.rows if (share := row.number("share")) is not None]
-    most = max((max(share, row.number("to") or 0) for row, share in rows), default=1) or 1
-    return [
-        Bar(
-            row.name,
-            f"{showing.number(share)} %",
-            at * ROW,
-            _scaled(share, most) or 0,
-            _scaled(row.number("from"), most),
-            _scaled(row.number("to"), most),
-        )
-        for at, (row, share) in enumerate(rows[:MOST_BARS])
+    shares = [
+        (row.name, Figure(value=share, unit="%", low=row.number("from"), high=row.number("to")))
+        for row in cell.rows
+        if (share := row.number("share")) is not None
     ]
+    return _bars([(name, f"{showing.number(each.value)} %", each) for name, each in shares])[:MOST_BARS]
 
 
-def _scaled(value: float | None, most: float) -> float | None:
-    return None if value is None else round(max(0.0, value) / most * (WIDTH - LABEL - 20), 2)
+def _bars(named: Sequence[tuple[str, str, Figure]]) -> list[Bar]:
+    """A bar for each figure, with its name and text, all to one scale."""
+    most = max((max(each.value or 0, each.high or 0) for *_, each in named), default=1) or 1
+
+    def scaled(value: float | None) -> float | None:
+        return None if value is None else round(max(0.0, value) / most * (WIDTH - LABEL - 20), 2)
+
+    return [
+        Bar(name, text, at * ROW, scaled(each.value) or 0, scaled(each.low), scaled(each.high))
+        for at, (name, text, each) in enumerate(named)
+    ]
