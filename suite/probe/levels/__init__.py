@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from suite.errors import headline, one_of
 from suite.probe.record import Cell
@@ -37,15 +37,13 @@ class Level(Protocol):
 
 def names() -> dict[str, str]:
     """What each level shows, by its name."""
-    folder = Path(__file__).parent
-    return {name: headline(folder / f"{module.rpartition('.')[2]}.py") for name, module in _modules().items()}
+    return {name: headline(Path(__file__).with_name(f"{module}.py")) for name, module in _modules().items()}
 
 
 def load(name: str) -> Level:
     """The level of this name. Raises UserError for an unknown one."""
     known = _modules()
-    module: Any = importlib.import_module(known[one_of("level", name, known)])
-    return cast(Level, module)
+    return cast(Level, importlib.import_module(f"{__name__}.{known[one_of('level', name, known)]}"))
 
 
 def taking(option: str) -> list[str]:
@@ -69,4 +67,5 @@ def alone(name: str) -> bool:
 
 
 def _modules() -> dict[str, str]:
-    return {each.name.replace("_", "-"): f"{__name__}.{each.name}" for each in pkgutil.iter_modules(__path__)}
+    """The modules' names by those of their levels."""
+    return {each.name.replace("_", "-"): each.name for each in pkgutil.iter_modules(__path__)}
