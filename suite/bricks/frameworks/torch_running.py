@@ -127,11 +127,10 @@ class Runner:
 
     def _lay_held(self) -> list[torch.Tensor | None]:
         """The tensors that all runs share, such as weights; None for fresh ones, which are made anew."""
-        held = [None if each.fresh else self._laid(each) for each in self.brick.tensors]
-        for described, value in zip(self.brick.tensors, held, strict=True):
-            if value is not None and self.brick.gradient and described.gradient:
-                value.requires_grad_()
-        return held
+        return [
+            None if each.fresh else self._laid(each).requires_grad_(self.brick.gradient and each.gradient)
+            for each in self.brick.tensors
+        ]
 
     def _laid(self, described: Tensor) -> torch.Tensor:
         """Make a tensor that repeats the same few numbers, so that reading them does not flush the caches."""
