@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -15,7 +16,6 @@ from rich.text import Text
 from suite import __version__
 from suite.bricks import evaluating, frameworks, measuring, options, pace, private, record, showing
 from suite.bricks.arguments import MOST_CALLS
-from suite.bricks.brick import Brick
 from suite.bricks.chaining import Bricks
 from suite.bricks.composing import compose, counted
 from suite.bricks.record import Key, Made, Model, Timings
@@ -105,10 +105,7 @@ def make(given: dict[str, str], *, to: Console, as_json: bool) -> int:
         if wanted.key:
             status.update(f"making {wanted.decoys} decoys")
             device = Device("cpu", conditions.precision)
-
-            def runs(brick: Brick) -> bool:
-                return frameworks.runs(framework, brick, device, conditions.mode, ROOM)
-
+            runs = partial(frameworks.runs, framework, device=device, mode=conditions.mode, room=ROOM)
             made, key = private.disguised(made, models, wanted.decoys, runs)
     found = Made(
         framework=conditions.framework,
