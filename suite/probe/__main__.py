@@ -67,7 +67,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of that object, and stop")
     args = parser.parse_intermixed_args(argv)
     if args.schema:
-        print(record.dumps(record.schema()))
+        print(record.dumps(record.Probe.model_json_schema()))
         return 0
     given, others = split_options(args.words, (*OPTIONS, "data_dir", "manifest", "mlflow"))
     if others:

@@ -134,11 +134,6 @@ class Probe(Values):
     cells: list[Cell] = Field(min_length=1, max_length=MOST_CELLS)
 
 
-def schema() -> dict[str, Any]:
-    """The JSON schema of a probe."""
-    return Probe.model_json_schema()
-
-
 def out_of_memory(error: Exception) -> bool:
     """Whether the error is one of the frameworks' or Python's for want of memory."""
     return type(error).__name__ in OUT_OF_MEMORY or "can't allocate memory" in str(error)
