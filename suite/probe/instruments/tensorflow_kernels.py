@@ -101,11 +101,11 @@ def _convolution(it: Convolution, noise: Noise) -> Call:
 
 def _recurrent(it: Recurrent, noise: Noise, dtype: tf.DType) -> Call:
     layers: dict[str, Callable[..., Any]] = {
-        "vanilla": lambda **given: keras.layers.SimpleRNN(it.hidden, activation="relu", **given),
-        "gru": lambda **given: keras.layers.GRU(it.hidden, **given),
-        "lstm": lambda **given: keras.layers.LSTM(it.hidden, **given),
+        "vanilla": partial(keras.layers.SimpleRNN, activation="relu"),
+        "gru": keras.layers.GRU,
+        "lstm": keras.layers.LSTM,
     }
-    layer = layers[it.cell](return_sequences=True, use_bias=False, dtype=dtype.name)
+    layer = layers[it.cell](it.hidden, return_sequences=True, use_bias=False, dtype=dtype.name)
     inputs = noise(it.batch, it.steps, 1)
     layer.build(inputs.shape)
     forward = tf.function(lambda values: layer(values))

@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import ceil, prod
 from typing import Any
 
@@ -103,12 +104,12 @@ def _convolution(it: Convolution, noise: Callable[..., torch.Tensor]) -> Call:
 
 
 def _recurrent(it: Recurrent, noise: Callable[..., torch.Tensor], where: torch.device, dtype: torch.dtype) -> Workload:
-    made: dict[str, Callable[[], torch.nn.RNNBase]] = {
-        "vanilla": lambda: torch.nn.RNN(1, it.hidden, nonlinearity="relu", bias=False),
-        "gru": lambda: torch.nn.GRU(1, it.hidden, bias=False),
-        "lstm": lambda: torch.nn.LSTM(1, it.hidden, bias=False),
+    layers: dict[str, Callable[..., torch.nn.RNNBase]] = {
+        "vanilla": partial(torch.nn.RNN, nonlinearity="relu"),
+        "gru": torch.nn.GRU,
+        "lstm": torch.nn.LSTM,
     }
-    layer = made[it.cell]().to(where, dtype)
+    layer = layers[it.cell](1, it.hidden, bias=False).to(where, dtype)
     inputs = noise(it.steps, it.batch, 1)
     if it.direction == FORWARD:
         return Kernel(lambda: layer(inputs), where)
