@@ -37,10 +37,6 @@ COPIES = 4  # of a model's weights that a step needs room for: weights, gradient
 ASKED = DataDependentOutputException, DynamicOutputShapeException  # raised if code asks fake tensors for values
 
 
-class Unencodable(ValueError):
-    """An argument that no brick can hold."""
-
-
 class Recorder(TorchFunctionMode):
     """Records each torch function that is called, but not those that such a function calls itself."""
 
@@ -83,7 +79,7 @@ class Recorder(TorchFunctionMode):
         return result
 
     def encoded(self, value: Any, depth: int = 0) -> Any:
-        """An argument as a brick holds it, with tensors by number. Raises Unencodable if a brick cannot hold it."""
+        """An argument as a brick holds it, with tensors by number. Raises ValueError if a brick cannot hold it."""
         match value:
             case None | bool() | int() | str():
                 return value
@@ -105,7 +101,7 @@ class Recorder(TorchFunctionMode):
                 return [self.encoded(each, depth + 1) for each in value]
         if value is ...:
             return {"ellipsis": True}
-        raise Unencodable
+        raise ValueError("an argument that no brick can hold")
 
     def _note(self, made: Sequence[torch.Tensor]) -> None:
         for each in made:
@@ -213,9 +209,10 @@ def _is_attribute(func: Any) -> bool:
 
 
 def _described(tensor: torch.Tensor, fresh: bool) -> Tensor:
+    """The tensor as a brick describes it. Raises ValueError for a type that bricks do not have."""
     shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
     if dtype not in arguments.DTYPES:
-        raise Unencodable
+        raise ValueError(f"tensors of {dtype}")
     strides = None if tensor.is_contiguous() or 0 in tensor.stride() else tuple(tensor.stride())
     whole = dtype not in arguments.FLOATS and dtype != "bool" and tensor.numel() > 0
     with torch._C.DisableTorchFunction():
