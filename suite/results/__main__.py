@@ -17,9 +17,6 @@ from suite.results.entry import GRADES, Entry
 from suite.results.exporting import as_csv, as_json
 from suite.results.markdown import markdown
 from suite.results.reading import Read, read, sources
-from suite.review.difference import differences
-from suite.review.drawn import groups
-from suite.review.excerpt import excerpts
 from suite.review.model import SUITE
 from suite.review.page import html as review_page
 from suite.review.progress import bar
@@ -124,10 +121,9 @@ def _page(path: Path, found: Sequence[Read], entries: Sequence[Entry], reference
     folder = path.with_name(f"{path.stem}-reviews")
     reviews = {}
     for at, each in enumerate(found, 1):
-        root, made = each.source.folder, each.report
-        reviews[str(root), each.source.ruleset] = folder / f"{at}.html"
-        lines = excerpts(root, made.findings)
-        write_text(folder / f"{at}.html", review_page(made, lines, groups(made, root), differences(made, root)))
+        root, place = each.source.folder, folder / f"{at}.html"
+        reviews[str(root), each.source.ruleset] = place
+        write_text(place, review_page(each.report, root))
     write_text(path.with_suffix(".csv"), as_csv(entries, path))
     write_text(path.with_suffix(".json"), as_json(entries, path))
     write_text(path, page.html(entries, path, reviews, reference))

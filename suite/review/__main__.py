@@ -11,10 +11,6 @@ from rich.console import Console
 from suite.errors import OneLineParser, UserError, command, said
 from suite.harness.interrupt import interruptible
 from suite.review import archive
-from suite.review.difference import differences
-from suite.review.drawn import groups
-from suite.review.excerpt import excerpts
-from suite.review.kinds import kinds
 from suite.review.model import SUITE, Report, report
 from suite.review.page import html
 from suite.review.progress import bar
@@ -76,8 +72,7 @@ def _review(args: argparse.Namespace) -> Report:
             progress=progress,
         )
         if args.html:
-            lines = excerpts(root, [kind.first for kind in kinds(made)])
-            write_text(args.html, html(made, lines, groups(made, root), differences(made, root)))
+            write_text(args.html, html(made, root))
     if args.sarif:
         write_text(args.sarif, json.dumps(sarif(made), indent=1))
     return made

@@ -13,16 +13,14 @@ from suite.store.disk import UnsafeFile, read_safely
 MAX_SHOWN = 400  # characters
 MAX_BYTES = 128 << 20  # of a file
 
-Place = tuple[str, int]
 
-
-def excerpts(root: Path, findings: Iterable[Finding]) -> dict[Place, str]:
+def excerpts(root: Path, findings: Iterable[Finding]) -> dict[tuple[str, int], str]:
     """The text of each line that a finding names, by file and line; what `content_of` cannot read is left out."""
     wanted: dict[str, set[int]] = {}
     for finding in findings:
         if finding.line is not None:
             wanted.setdefault(finding.file, set()).add(finding.line)
-    found: dict[Place, str] = {}
+    found: dict[tuple[str, int], str] = {}
     for name, numbers in wanted.items():
         content = content_of(root, name, MAX_BYTES) or b""
         for number, line in enumerate(BytesIO(content), 1):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from suite.plots import charts
-from suite.plots.charts import Group
 from suite.plots.templates import jointed, page
-from suite.review.difference import Difference
-from suite.review.excerpt import Place
+from suite.review.difference import differences
+from suite.review.drawn import groups
+from suite.review.excerpt import excerpts
 from suite.review.kinds import Kind, kinds
 from suite.review.model import Report
 from suite.review.rulebook import rule_texts
@@ -23,11 +24,8 @@ MAX_PLACES = 100  # of one kind
 WORDS = {"fail": "not compliant", "error": "could not be checked", "note": "note"}
 
 
-def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group], differing: Sequence[Difference]) -> str:
-    """The page of a report.
-
-    `lines` come from `suite.review.excerpt.excerpts`, `groups` from `suite.review.drawn`, `differing` from
-    `suite.review.difference`.
+def html(report: Report, root: Path) -> str:
+    """The page of a report on what lies at `root`.
 
     The page's content security policy allows only scripts and styles of known hashes, and nothing to be loaded.
     """
@@ -40,7 +38,7 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group], di
         said=said(report),
         shown=chosen,
         left_out=len(report.findings) - sum(kind.count for kind in chosen),
-        lines=lines,
+        lines=excerpts(root, [kind.first for kind in chosen]),
         rules={rule: text.split("`") for rule, text in texts.items()},
         said_by={rule: texts[rule].partition(" Why: ")[0].replace("`", "") for rule in by_rule.keys() & texts.keys()},
         by_rule=by_rule,
@@ -49,9 +47,11 @@ def html(report: Report, lines: Mapping[Place, str], groups: Sequence[Group], di
         verdicts={log.path: log.verdict for log in report.logs},
         firsts={kind.first.rule: at for at, kind in reversed(list(enumerate(chosen, 1)))},
         most_places=MAX_PLACES,
-        groups=[(group, [charts.chart(group, "seconds"), charts.chart(group, "samples")]) for group in groups],
+        groups=[
+            (group, [charts.chart(group, "seconds"), charts.chart(group, "samples")]) for group in groups(report, root)
+        ],
         bars=charts.bars,
-        differing=differing,
+        differing=differences(report, root),
         cell=_cell,
     )
 
