@@ -13,7 +13,7 @@ from typing import Any
 from suite.errors import shown
 from suite.mlperf import deciding
 from suite.mlperf.compiling import KeyRule, RuleFile, Ruleset, Test
-from suite.mlperf.lines import Log, LogLine, second
+from suite.mlperf.lines import Log, LogLine
 from suite.rules.finding import MAX_FINDINGS, Finding, Severity
 
 _MEND_LINE = "submit the log as mlperf_logging.mllog wrote it"
@@ -61,7 +61,6 @@ class _Check:
         self.done: set[str] = set()
         self.passing: list[LogLine] = []
         self.missed: list[Finding] = []
-        self.second = second(ruleset.name)
 
     def run(self) -> Outcome:
         lines = list(self.log.lines)
@@ -130,7 +129,7 @@ class _Check:
 
     def _broken(self, test: Test, s: dict[str, Any], line: LogLine, label: str) -> None:
         key = line.key
-        expected, found = deciding.decided(test, s, line, line.value, self.second)
+        expected, found = deciding.decided(test, s, line, line.value, self.log.second)
         mend = f"log {key} as the rules of the round ask"
         self._add(key, f"{label}/{key}", line.lineno, f"{key} {expected}", f"{key} {found}", mend)
 
@@ -138,7 +137,7 @@ class _Check:
         best = deciding.best(test, s, lines)
         key = best.key
         expected = f"{key} {deciding.asked(test)}, at least once"
-        _, found = deciding.decided(test, s, best, best.value, self.second)
+        _, found = deciding.decided(test, s, best, best.value, self.log.second)
         self._add(
             None, f"{label}/{key}", best.lineno, expected, f"the best of {len(lines)}: {found}", "reach the target"
         )
@@ -191,7 +190,7 @@ class _Check:
 
     def _end(self, test: Test, s: dict[str, Any], label: str) -> None:
         if not _holds(test, s, None, None):
-            expected, found = deciding.decided(test, s, None, None, self.second)
+            expected, found = deciding.decided(test, s, None, None, self.log.second)
             mend = "log what the rules of the round ask"
             self._add(None, f"{label}/END", 0, expected.removeprefix("with "), found, mend)
 

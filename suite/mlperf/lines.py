@@ -78,6 +78,11 @@ class Log:
         """Whether the file was given up because too many of its lines are malformed."""
         return len(self.problems) >= MAX_PROBLEMS
 
+    @property
+    def second(self) -> float:
+        """One second in the unit of its times: the first two rounds log seconds, later ones milliseconds."""
+        return 1000.0 if self.token == _07 else 1.0
+
     def timed(self) -> tuple[LogLine, LogLine] | None:
         """The run_start and the run_stop between which the official summarizer times the run, None if one is missing.
 
@@ -104,11 +109,6 @@ class Log:
     def prefixes(self) -> list[str]:
         """The text before each token in its line, by `lineno`; entry 0 is empty."""
         return ["", *(piece[piece.rfind("\n") + 1 :] for piece in self.pieces[:-1])]
-
-
-def second(ruleset: str) -> float:
-    """One second in the unit of a round's times: the first two rounds log seconds, later ones milliseconds."""
-    return 1.0 if ruleset in ("mlperf-0.5", "mlperf-0.6") else 1000.0
 
 
 def read(content: bytes, ruleset: str, keys: Container[str]) -> Log:

@@ -60,12 +60,11 @@ def _reviewed(content: bytes, label: str, ruleset: str, strict_too: bool) -> Log
         rules = compiled(ruleset)
         log = lines.read(content, ruleset, lines.ALL if strict_too else rules.keys | _KEYS)
         outcome = engine.check(rules, log, label)
-    second = lines.second(ruleset)
     official = verdict_of(outcome.findings)
     values = _first_values(log)
     findings, traits = outcome.findings, strict.Traits()
     if strict_too:
-        findings = [*findings, *strict.findings(log, outcome, ruleset, values, label, second)]
+        findings = [*findings, *strict.findings(log, outcome, ruleset, values, label)]
         traits = strict.traits(log, outcome)
     return LogReview(
         label,
@@ -75,7 +74,7 @@ def _reviewed(content: bytes, label: str, ruleset: str, strict_too: bool) -> Log
         values.get("submission_benchmark"),
         values.get("submission_division"),
         values.get("submission_org"),
-        _minutes(log, second),
+        _minutes(log),
         traits,
     )
 
@@ -93,11 +92,11 @@ def _first_values(log: Log) -> dict[str, str]:
     return found
 
 
-def _minutes(log: Log, second: float) -> float | None:
+def _minutes(log: Log) -> float | None:
     """The time from run_start to run_stop, None if one is missing or it is not finite."""
     timed = log.timed()
     if timed is None:
         return None
     start, stop = timed
-    minutes = (stop.timestamp - start.timestamp) / 60 / second
+    minutes = (stop.timestamp - start.timestamp) / 60 / log.second
     return minutes if math.isfinite(minutes) else None

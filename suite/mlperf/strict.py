@@ -13,6 +13,7 @@ from suite.errors import shown
 from suite.mlperf import policy
 from suite.mlperf.engine import Outcome
 from suite.mlperf.lines import Log, LogLine
+from suite.mlperf.policy import Departure
 from suite.record.parsing import value_at
 from suite.record.summary import format_count
 from suite.rules.finding import MAX_FINDINGS, Finding
@@ -44,12 +45,10 @@ _JITTER = 1.0  # seconds by which the ranks of one writer may differ, except in 
 _ROUNDING = 0.02  # seconds by which two threads of a rank, or two roundings, may differ
 _RANK = re.compile(r"(?<!\S)\[?(?:rank ?)?(\d{1,6})[\]:]+(?!\S)")  # in the prefix of a line
 
-Departure = policy.Departure
-
 
 @dataclass(frozen=True)
 class Subject:
-    """A log and what is known of it. `second` is one second in the unit of its times."""
+    """A log and what is known of it."""
 
     log: Log
     lines: list[LogLine]
@@ -58,12 +57,9 @@ class Subject:
     benchmark: str | None
     closed: bool
     ruleset: str
-    second: float
 
 
-def findings(
-    log: Log, outcome: Outcome, ruleset: str, first: dict[str, str], label: str, second: float
-) -> list[Finding]:
+def findings(log: Log, outcome: Outcome, ruleset: str, first: dict[str, str], label: str) -> list[Finding]:
     """The findings of our checks on `log`, whatever it holds; `first` has the first values of its submission_ keys."""
     subject = Subject(
         log,
@@ -73,7 +69,6 @@ def findings(
         first.get("submission_benchmark"),
         first.get("submission_division", "closed").lower() == "closed",
         ruleset,
-        second,
     )
     return [
         Finding(label, log.number(line.lineno), shown(expected), shown(found), mend, rule=f"mlperf-strict/{rule}")
@@ -103,7 +98,7 @@ def _cache_clear(of: Subject) -> Iterator[Departure]:
         value = line.value["value"]
         if value is not None and str(value).lower() not in ("true", "1"):
             yield line, "cache_clear true", shown(value)
-        elif start and not line.timestamp <= start.timestamp + _JITTER * of.second:
+        elif start and not line.timestamp <= start.timestamp + _JITTER * of.log.second:
             yield line, f"cache_clear before run_start in line {of.log.number(start.lineno)}", "it comes after"
 
 
@@ -128,7 +123,7 @@ def _clock(of: Subject) -> Iterator[Departure]:
     """
     if of.benchmark in OFFLINE:
         return
-    prefixes = of.log.prefixes()
+    prefixes, second = of.log.prefixes(), of.log.second
     last: dict[Any, LogLine] = {}
     for line in _in_order(of):
         rank = _RANK.search(prefixes[line.lineno])
@@ -137,7 +132,7 @@ def _clock(of: Subject) -> Iterator[Departure]:
         allowed: dict[Any, float] = {(writer, late): _JITTER}
         if line.key in _EVENTS:
             allowed |= {("once", writer, late): _ROUNDING, ("events", late): _JITTER}
-        before = [last[of_one] for of_one, most in allowed.items() if _behind(line, last.get(of_one), most * of.second)]
+        before = [last[of_one] for of_one, most in allowed.items() if _behind(line, last.get(of_one), most * second)]
         if before:
             number = of.log.number(before[0].lineno)
             expected = f"no earlier than {before[0].timestamp:.0f} of {before[0].key} in line {number}"
@@ -183,7 +178,7 @@ def _timed_run(of: Subject) -> Iterator[Departure]:
     for key in ("run_start", "run_stop"):
         lines = [line for line in of.log.lines if line.key == key]
         for line in lines[1:]:
-            if not abs(line.timestamp - lines[0].timestamp) <= _JITTER * of.second:
+            if not abs(line.timestamp - lines[0].timestamp) <= _JITTER * of.log.second:
                 where = f"one {key}, {lines[0].timestamp:.0f} of line {of.log.number(lines[0].lineno)}"
                 yield line, where, f"{line.timestamp:.0f}"
 
@@ -193,7 +188,7 @@ def _outside_run(of: Subject) -> Iterator[Departure]:
     if not (timed and of.passing) or of.benchmark in OFFLINE:
         return
     start, stop = timed
-    rounding = _ROUNDING * of.second
+    rounding = _ROUNDING * of.log.second
     if not any(
         start.lineno < line.lineno < stop.lineno
         and start.timestamp - rounding <= line.timestamp <= stop.timestamp + rounding

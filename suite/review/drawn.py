@@ -62,12 +62,12 @@ def history_of(log: Log, root: Path, ruleset: str) -> History:
     if (content := content_of(root, log.path, MAX_BYTES)) is None:
         return History()
     try:
-        found = lines.read(content, ruleset, READ).lines
+        found = lines.read(content, ruleset, READ)
     except UnsafeFile:
         return History()
     events = []
-    for line in found:
+    for line in found.lines:
         value = value_at(line.value, "value")  # in 0.6 a line's own value may be anything
         samples = whole(value_at(line.value, "metadata", keys.SAMPLES_COUNT))
-        events.append(Event(line.timestamp / lines.second(ruleset), line.key, value, samples))
+        events.append(Event(line.timestamp / found.second, line.key, value, samples))
     return history(events)
