@@ -16,17 +16,17 @@ _MOMENTS = {
 }
 _MOMENTS |= {"accuracy_printed": "the eval_accuracy of the evaluation before", "model_saved": "the checkpoint"}
 _INSIDE = {"in_epoch": "an epoch", "in_block": "a block", "in_eval": "an evaluation"}
-_RELATIONS: dict[type[ast.cmpop], tuple[str, str]] = {
-    ast.Eq: ("equal to", "other than"),
-    ast.NotEq: ("other than", "equal to"),
-    ast.Lt: ("below", "at least"),
-    ast.LtE: ("at most", "above"),
-    ast.Gt: ("above", "at most"),
-    ast.GtE: ("at least", "below"),
-    ast.In: ("one of", "none of"),
-    ast.NotIn: ("none of", "one of"),
-    ast.Is: ("equal to", "other than"),
-    ast.IsNot: ("other than", "equal to"),
+_RELATIONS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "equal to",
+    ast.NotEq: "other than",
+    ast.Lt: "below",
+    ast.LtE: "at most",
+    ast.Gt: "above",
+    ast.GtE: "at least",
+    ast.In: "one of",
+    ast.NotIn: "none of",
+    ast.Is: "equal to",
+    ast.IsNot: "other than",
 }
 _SIGNS: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -88,7 +88,8 @@ def clauses(condition: ast.expr) -> Iterator[Clause]:
         case ast.Compare(ast.Call(ast.Name("sorted"), [a]), [ast.Eq()], [ast.Call(ast.Name("sorted"), [b])]):
             yield Clause(condition, f"with {_noun(a)} {_noun(b)}", items=(a, b))
         case _:
-            contrary = _phrase(condition, False) if _flag(condition) else None
+            flag = _flag(condition)
+            contrary = _state(flag[0], not flag[1]) if flag else None
             yield Clause(condition, _phrase(condition), contrary, tuple(_values(condition)))
 
 
@@ -104,35 +105,32 @@ def _flag(node: ast.expr) -> tuple[str, bool] | None:
     return None
 
 
-def _phrase(node: ast.expr, holds: bool = True) -> str:
+def _state(name: str, holds: bool) -> str:
+    """Such a value in words: `after run_start`, `outside an epoch`."""
+    if name in _INSIDE:
+        return f"{'inside' if holds else 'outside'} {_INSIDE[name]}"
+    return f"{'after' if holds else 'before'} {_MOMENTS[name]}"
+
+
+def _phrase(node: ast.expr) -> str:
     if flag := _flag(node):
-        name, wanted = flag[0], flag[1] == holds
-        if name in _INSIDE:
-            return f"{'inside' if wanted else 'outside'} {_INSIDE[name]}"
-        return f"{'after' if wanted else 'before'} {_MOMENTS[name]}"
+        return _state(*flag)
     match node:
-        case ast.UnaryOp(ast.Not(), operand):
-            return _phrase(operand, not holds)
         case ast.BoolOp(operation, parts):
-            return (" and " if isinstance(operation, ast.And) == holds else " or ").join(
-                _phrase(p, holds) for p in parts
-            )
-        case ast.BinOp(a, ast.BitOr(), b):
-            held = [_held(part) for part in (a, b)]
-            if held[0] and held[1] and holds and held[0][1] == held[1][1]:
-                return f"with {held[0][0]} or {held[1][0]} in its {held[0][1]}"
-            return (" or " if holds else " and ").join(_phrase(part, holds) for part in (a, b))
+            return (" and " if isinstance(operation, ast.And) else " or ").join(map(_phrase, parts))
+        case ast.BinOp(a, ast.BitOr(), b) if (one := _held(a)) and (other := _held(b)) and one[1] == other[1]:
+            return f"with {one[0]} or {other[0]} in its {one[1]}"
         case ast.IfExp(test, body, otherwise):
-            last = "" if isinstance(otherwise, ast.Constant) else f", else {_phrase(otherwise, holds)}"
-            return f"{_phrase(body, holds)}, where there is {_phrase(test).removeprefix('with ')}{last}"
+            last = "" if isinstance(otherwise, ast.Constant) else f", else {_phrase(otherwise)}"
+            return f"{_phrase(body)}, where there is {_phrase(test).removeprefix('with ')}{last}"
         case ast.Call(ast.Name("is_integer" | "isinstance"), [of, *_]):
-            return f"with {_noun(of)} {'a' if holds else 'no'} whole number"
+            return f"with {_noun(of)} a whole number"
         case ast.Compare(ast.Call(ast.Name("type"), [of]), _, [ast.Name("bool")]):
             return f"with {_noun(of)} true or false"
         case ast.Compare(left, [relation], [right]):
             if (container := _held(node)) is not None:
-                return f"{'with' if holds else 'without'} {container[0]} in its {container[1]}"
-            return f"with {_noun(left)} {_RELATIONS[type(relation)][0 if holds else 1]} {_noun(right)}"
+                return f"with {container[0]} in its {container[1]}"
+            return f"with {_noun(left)} {_RELATIONS[type(relation)]} {_noun(right)}"
     return f"with {_noun(node)}"
 
 
@@ -170,10 +168,6 @@ def _noun(node: ast.expr) -> str:
             return _CALLS.get(name, "{}").format(_noun(of))
         case ast.BinOp(a, operation, b):
             return " ".join((_inner(a), _SIGNS.get(type(operation), "and"), _inner(b)))
-        case ast.UnaryOp(ast.USub(), operand):
-            return f"-{_noun(operand)}"
-        case ast.Attribute(_, "timestamp"):
-            return "its time"
     return "what the rule computes"
 
 
