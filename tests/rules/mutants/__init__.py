@@ -3,7 +3,7 @@
 `RESULT_MUTANTS[rule]` edits the folder of a result of five runs.
 """
 
-from tests.rules.mutants import (
+from tests.rules.mutants import (  # noqa: F401 (importing a module registers its mutants)
     audit,
     benchmark,
     copies,
@@ -20,20 +20,4 @@ from tests.rules.mutants import (
 )
 from tests.rules.mutants.registry import MUTANTS, RESULT_MUTANTS
 
-__all__ = [
-    "MUTANTS",
-    "RESULT_MUTANTS",
-    "audit",
-    "benchmark",
-    "copies",
-    "equivalence",
-    "files",
-    "implementation",
-    "log",
-    "outcome",
-    "restarts",
-    "rounds",
-    "runs",
-    "systems",
-    "witness",
-]
+__all__ = ["MUTANTS", "RESULT_MUTANTS"]
