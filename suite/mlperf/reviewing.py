@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import platform
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from suite.mlperf.compiling import compiled
 from suite.mlperf.logs import LogReview, review_log
 from suite.mlperf.packages import LOG_NAMES, Package
 from suite.mlperf.rulefiles import WITHOUT_RULES
-from suite.mlperf.scores import Score, droppable, scaling_factor, score
+from suite.mlperf.scores import Score, counted_for, droppable, scaling_factor, score
 from suite.mlperf.strict import RULES
 from suite.rules.finding import Finding, Progress, Severity, Verdict, verdict_of
 from suite.store.processes import Pool
@@ -181,8 +181,9 @@ def _dropped(made: Score, failed: list[LogReview], ruleset: str) -> Finding:
 
 
 def _by_benchmark(logs: list[LogReview]) -> list[list[LogReview]]:
-    """The logs of a folder by the benchmark they name. A log that names none joins the most frequent one."""
-    named = Counter(log.benchmark for log in logs if log.benchmark)
-    usual = max(named, key=named.__getitem__, default=None)
-    benchmarks: list[str | None] = [*named] or [usual]
-    return [[log for log in logs if (log.benchmark or usual) == benchmark] for benchmark in benchmarks]
+    """The logs of a folder by the benchmark that they count for, in the order in which they name them."""
+    counting = counted_for([log.benchmark for log in logs])
+    benchmarks = dict.fromkeys(log.benchmark for log in logs if log.benchmark) or [None]
+    return [
+        [log for log, counted in zip(logs, counting, strict=True) if counted == benchmark] for benchmark in benchmarks
+    ]

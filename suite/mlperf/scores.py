@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections import Counter
 from dataclasses import dataclass
 
 from mlperf_logging.benchmark_meta import get_result_file_counts
@@ -38,6 +39,13 @@ class Score:
     minutes: float | None
     scaling: float | None
     runs: list[float]
+
+
+def counted_for(named: list[str | None]) -> list[str | None]:
+    """The benchmark that each log of a folder counts for, by those they name: for none, the most frequent one."""
+    counts = Counter(benchmark for benchmark in named if benchmark)
+    usual = max(counts, key=counts.__getitem__, default=None)
+    return [benchmark or usual for benchmark in named]
 
 
 def droppable(benchmark: str | None) -> int:

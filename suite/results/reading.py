@@ -13,7 +13,7 @@ from mlperf_logging.mllog import constants as keys
 from suite import config
 from suite.errors import UserError, shown, shown_path, split_options, without_value
 from suite.mlperf import packages, systems
-from suite.mlperf.scores import Score
+from suite.mlperf.scores import Score, counted_for
 from suite.record.parsing import number, whole
 from suite.record.summary import Summary
 from suite.results.entry import UNKNOWN, Entry
@@ -197,7 +197,9 @@ def _of_mlperf(source: Source, made: Report) -> list[Entry]:
     entries = []
     for score in (Score(**each) for each in made.scores):
         group = groups[score.path]
-        here = [log for log in logs_of[score.path] if log.facts["benchmark"] in (score.benchmark, None)]
+        below = logs_of[score.path]
+        counting_for = counted_for([log.facts["benchmark"] for log in below])
+        here = [log for log, counted in zip(below, counting_for, strict=True) if counted == score.benchmark]
         described = systems.place(group)
         others = {log.path for log in made.logs} - {log.path for log in here}
         counting = [

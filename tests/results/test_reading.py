@@ -130,6 +130,18 @@ def test_log_that_does_not_comply_is_not_said_to_have_reached_its_target(tmp_pat
     assert made.lost == "NOT COMPLIANT"
 
 
+def test_log_that_names_no_benchmark_counts_for_one_of_its_folder_s(tmp_path):
+    """For the one that its review scores it with: the most frequent."""
+    folder = maker.package(tmp_path, runs=3)
+    for name, benchmark in (("result_2.txt", None), ("result_3.txt", "another")):
+        entries = maker.entries(seed=11)
+        maker.find(entries, "submission_benchmark")["value"] = benchmark
+        (folder / name).write_text(maker.text(entries))
+    made = read(Source(tmp_path, maker.RULESET))
+    assert [(each.benchmark, len(each.runs)) for each in made.entries] == [(maker.BENCHMARK, 3), ("another", 1)]
+    assert [each["logs"] for each in made.report.scores] == [3, 1]
+
+
 @pytest.mark.parametrize(
     ("breach", "verdict", "rule"),
     [
