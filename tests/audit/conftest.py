@@ -17,7 +17,10 @@ from suite.record import git, states
 from suite.record.environment import STARTED
 from suite.record.evidence import LOG
 from suite.record.states import STATES, state_sha256
+from tests.rules.conftest import run, sound_run
 from tests.rules.editor import Evidence
+
+__all__ = ["run", "sound_run"]
 
 needs_isolation = pytest.mark.skipif(why_not() is not None, reason=f"no process can be isolated: {why_not()}")
 
@@ -80,9 +83,9 @@ def committed(out):
     """The evidence in `out`, which claims to be made by this repository's revision as it was committed."""
     claimed = {"revision": git.state()["revision"], "dirty": False}
     named = {f"git_{name}": value for name, value in claimed.items()}
-    for run in sorted(out.glob("run_*")) or [out]:
-        Evidence(run).edit_system(lambda values: values.update(git=claimed))
-        Evidence(run).edit("suite_config", lambda record: record["metadata"].update(named))
+    for each in sorted(out.glob("run_*")) or [out]:
+        Evidence(each).edit_system(lambda values: values.update(git=claimed))
+        Evidence(each).edit("suite_config", lambda record: record["metadata"].update(named))
     return out
 
 

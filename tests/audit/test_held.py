@@ -1,7 +1,5 @@
 """`suite audit PATH equivalence=true`: an implementation of one's own, held to the reference by the auditor."""
 
-# ruff: noqa: F811 (the fixtures of tests/rules)
-
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +14,6 @@ from suite.config.folder import ROOT
 from suite.rules.reading import Evidence
 from tasks import image_classification
 from tests.audit.conftest import SEED, audited, needs_isolation, trained
-from tests.rules.conftest import run, sound_run  # noqa: F401
 
 JAX = Path(__file__).parents[1] / "implementations/jax_digits"
 OURS = """

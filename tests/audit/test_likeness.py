@@ -1,7 +1,5 @@
 """What tells the auditor's machine from a run's, so that the same bits cannot be asked for."""
 
-# ruff: noqa: F811 (the fixtures of tests/rules)
-
 from dataclasses import replace
 
 import pytest
@@ -13,7 +11,6 @@ from suite.config.folder import ROOT
 from suite.record.environment import environment
 from suite.rules.reading import Evidence
 from tasks import image_classification
-from tests.rules.conftest import run, sound_run  # noqa: F401
 from tests.rules.subject import CPU_ONLY
 
 

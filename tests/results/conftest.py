@@ -3,6 +3,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.rules.conftest import run, sound_result, sound_run
+
+__all__ = ["run", "sound_result", "sound_run"]
+
 
 @pytest.fixture(scope="session")
 def browser():

@@ -11,7 +11,6 @@ from suite.results.page import html
 from tests.results import maker
 from tests.results.conftest import emulated
 from tests.results.maker import HOSTILE, entry, everywhere
-from tests.rules.conftest import run, sound_result, sound_run  # noqa: F401
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow  # each starts a page in Chromium
@@ -202,7 +201,7 @@ def test_every_dot_and_control_is_reached_by_keyboard_and_has_a_name(show):
             assert page.execute_script("return arguments[0].tabIndex", each) == 0
 
 
-def test_command_s_page_leads_to_its_review_and_its_evidence(browser, sound_result, tmp_path):  # noqa: F811
+def test_command_s_page_leads_to_its_review_and_its_evidence(browser, sound_result, tmp_path):
     assert main([str(sound_result), "--html", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").as_uri()
     browser.get(page)
@@ -241,7 +240,7 @@ def test_hostile_names_do_no_harm(show, phone, evil):
     assert len(shown(page)) == 1
 
 
-def test_hostile_evidence_does_no_harm_in_page_and_review(browser, run, tmp_path):  # noqa: F811
+def test_hostile_evidence_does_no_harm_in_page_and_review(browser, run, tmp_path):
     evil = "".join(HOSTILE[:8])
     for key in ("submission_org", "submission_platform", "submission_division", "seed", "suite_environment"):
         run.edit(key, lambda record: record.update(value=evil))

@@ -13,14 +13,13 @@ from suite.record.history import Event, history
 from suite.results.entry import remarks
 from suite.results.reading import Source, read, sources
 from tests.mlperf import maker
-from tests.rules.conftest import run, sound_result, sound_run  # noqa: F401
 from tests.rules.evidence_maker import isolate, write_run, write_seal
 from tests.rules.mutants import MUTANTS, outcome
 from tests.rules.mutants.benchmark import open_division
 from tests.rules.subject import BENCHMARK
 
 
-def test_a_result_of_ours_as_its_review_has_it(sound_result):  # noqa: F811
+def test_a_result_of_ours_as_its_review_has_it(sound_result):
     (made,) = read(Source(sound_result)).entries
     assert (made.benchmark, made.system, made.framework, made.submitter) == (
         "image_classification/mini",
@@ -46,26 +45,26 @@ def test_seeds_are_drawn_only_if_those_of_each_run_are(tmp_path, monkeypatch, se
     assert read(Source(tmp_path / "result")).entries[0].seeds == seeds
 
 
-def test_a_result_that_no_reference_points_are_for_says_so(sound_result, tmp_path, monkeypatch):  # noqa: F811
+def test_a_result_that_no_reference_points_are_for_says_so(sound_result, tmp_path, monkeypatch):
     assert "NO REFERENCE POINTS" not in remarks(*read(Source(sound_result)).entries)
     monkeypatch.setattr("suite.rules.reference.path", lambda benchmark: tmp_path / "none.yaml")
     assert "NO REFERENCE POINTS" in remarks(*read(Source(sound_result)).entries)
 
 
-def test_the_work_of_a_model_of_the_open_division_is_not_known(run):  # noqa: F811
+def test_the_work_of_a_model_of_the_open_division_is_not_known(run):
     assert read(Source(run.folder)).entries[0].flops == BENCHMARK.train_flops_per_sample
     open_division(run)
     assert read(Source(run.folder)).entries[0].flops is None
 
 
-def test_verdict_is_the_result_s_own(sound_result, tmp_path):  # noqa: F811
+def test_verdict_is_the_result_s_own(sound_result, tmp_path):
     shutil.copytree(sound_result, tmp_path / "all" / "good")
     MUTANTS["measurement.3"][0](write_run(tmp_path / "all" / "bad", seed=500))
     made = {entry.path: (entry.verdict, entry.findings > 0) for entry in read(Source(tmp_path / "all")).entries}
     assert made == {"bad": ("fail", True), "good": ("pass", False)}
 
 
-def test_what_the_reviewer_waives_is_excused(run, tmp_path):  # noqa: F811
+def test_what_the_reviewer_waives_is_excused(run, tmp_path):
     MUTANTS["division.2"][0](run)
     file = tmp_path / "waivers.yaml"
     file.write_text("waivers: [{rule: division.2, reason: agreed, reviewer: A. Reviewer, date: 2025-11-20}]")
@@ -75,7 +74,7 @@ def test_what_the_reviewer_waives_is_excused(run, tmp_path):  # noqa: F811
 
 
 @pytest.mark.parametrize("length", [199, 200, 201])
-def test_verdict_is_that_of_a_result_far_below(run, tmp_path, length):  # noqa: F811
+def test_verdict_is_that_of_a_result_far_below(run, tmp_path, length):
     MUTANTS["measurement.3"][0](run)
     deep = "/".join(("a" * 100, "b" * (length - 101)))
     shutil.copytree(run.folder, tmp_path / "all" / deep)
@@ -89,7 +88,7 @@ def sealed(folder, org="some-org"):
     write_seal(folder, org=org, category="preview", results=[{"path": "results/box/small", "system": "one"}])
 
 
-def test_seal_names_what_the_log_leaves_open(run, tmp_path):  # noqa: F811
+def test_seal_names_what_the_log_leaves_open(run, tmp_path):
     run.edit("submission_org", lambda record: record.update(value="unknown"))
     shutil.copytree(run.folder, tmp_path / "all" / "results" / "box" / "small")
     sealed(tmp_path / "all")
@@ -97,13 +96,13 @@ def test_seal_names_what_the_log_leaves_open(run, tmp_path):  # noqa: F811
     assert (made.submitter, made.system, made.status) == ("some-org", "one", "Preview")
 
 
-def test_seal_does_not_take_another_s_run(run, tmp_path):  # noqa: F811
+def test_seal_does_not_take_another_s_run(run, tmp_path):
     shutil.copytree(run.folder, tmp_path / "all" / "results" / "box" / "small")
     sealed(tmp_path / "all")
     assert read(Source(tmp_path / "all")).entries[0].submitter == "someone"
 
 
-def test_seal_that_cannot_be_read_names_nothing(run, tmp_path):  # noqa: F811
+def test_seal_that_cannot_be_read_names_nothing(run, tmp_path):
     shutil.copytree(run.folder, tmp_path / "all" / "results" / "box" / "small")
     sealed(tmp_path / "all", org="two  spaces")
     (made,) = read(Source(tmp_path / "all")).entries
@@ -209,7 +208,7 @@ def test_words_name_sources_and_the_data_folder(tmp_path, monkeypatch):
         sources(["data_dir=d"], None)
 
 
-def test_figures_that_cannot_be_are_not_known(run):  # noqa: F811
+def test_figures_that_cannot_be_are_not_known(run):
     run.edit("suite_cost", lambda record: record.update(value=1e308))
     run.edit("suite_energy", lambda record: record.update(value=-5.0))
     run.edit("run_stop", lambda record: record.update(time_ms=0))
@@ -227,7 +226,7 @@ def test_mlperf_s_folder_of_an_odd_name_is_read(tmp_path):
     assert made.path.isprintable()
 
 
-def test_noise_is_told_as_the_log_has_it(run):  # noqa: F811
+def test_noise_is_told_as_the_log_has_it(run):
     reasons = ["others took 20 %", "the clock was low"]
     run.edit(
         "suite_environment", lambda record: (record.update(value="noisy"), record["metadata"].update(reasons=reasons))
@@ -244,14 +243,14 @@ def test_noise_is_told_as_the_log_has_it(run):  # noqa: F811
         (outcome.noisy_by_its_samples, "other processes took 50.0% of the CPUs"),
     ],
 )
-def test_noise_that_the_log_does_not_tell_is_told(run, mutate, reason):  # noqa: F811
+def test_noise_that_the_log_does_not_tell_is_told(run, mutate, reason):
     mutate(run)
     (made,) = read(Source(run.folder)).entries
     assert (made.noisy, made.runs[0].summary.noise) == (1, (reason,))
     assert "1 of 1 NOISY" in remarks(made)
 
 
-def test_an_energy_is_of_what_its_log_says(run):  # noqa: F811
+def test_an_energy_is_of_what_its_log_says(run):
     run.edit(logkeys.ENERGY, lambda record: record["metadata"].update(source="nvml", covers=["accelerator"]))
     (made,) = read(Source(run.folder)).entries
     assert made.boundaries == {("accelerator",)}

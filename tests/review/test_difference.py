@@ -1,7 +1,5 @@
 """What the review shows of an implementation that is not the reference: text, bounded, and only what trained."""
 
-# ruff: noqa: F811 (the fixtures of tests/rules)
-
 import hashlib
 import shutil
 from dataclasses import replace
@@ -14,7 +12,6 @@ from suite.review.__main__ import main
 from suite.review.model import report
 from suite.store.code import CODE
 from tests.review.page import HOSTILE, page_of, sound
-from tests.rules.conftest import run, sound_run  # noqa: F401
 from tests.rules.evidence_maker import write_run, write_seal
 from tests.rules.mutants.implementation import everywhere
 from tests.rules.mutants.registry import rewrite

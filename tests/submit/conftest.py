@@ -12,8 +12,11 @@ from suite.rules.seals import SEAL
 from suite.submit.__main__ import main
 from tasks import image_classification
 from tests.rules import evidence_maker
+from tests.rules.conftest import run, sound_run
 from tests.rules.evidence_maker import isolate, write_result
 from tests.rules.subject import BENCHMARK, CPU_ONLY
+
+__all__ = ["run", "sound_run"]
 
 ORG = "someone"  # the submitter that write_run logs
 TOLD = {key: "as a person says" for key in KEYS if not key.startswith("accelerator")}
@@ -40,8 +43,8 @@ def runs(tmp_path, small):
 
 def write_committed(folder, **parameters):
     """Write a result of three runs that were made by the code of this revision, and return its folder."""
-    for run in write_result(folder, 3, **parameters):
-        run.recode(revision=head())
+    for each in write_result(folder, 3, **parameters):
+        each.recode(revision=head())
     return folder
 
 

@@ -1,7 +1,5 @@
 """Who submits, on which system and in which category: what the command, the logs and a person say of it."""
 
-# ruff: noqa: F811 (the fixtures of tests/rules)
-
 import json
 
 import pytest
@@ -13,7 +11,6 @@ from suite.record.system import STATUSES
 from suite.review.model import report
 from suite.rules.seals import SEAL
 from suite.submit.__main__ import main
-from tests.rules.conftest import run, sound_run  # noqa: F401
 from tests.rules.editor import Evidence
 from tests.submit.conftest import ORG, resealed
 
