@@ -240,17 +240,6 @@ def test_json_marks_only_a_run_that_did_not_reach_its_target():
     assert [each["lost"] for each in made["runs"]] == [None, "NOT REACHED"]
 
 
-def test_means_are_those_of_the_runs_that_the_olympic_mean_keeps():
-    runs = tuple(run(seconds, joules=joules) for seconds, joules in ((1.0, 7.0), (2.0, 20.0), (3.0, 40.0), (9.0, 7.0)))
-    made = entry(runs=runs)
-    assert (made.joules, made.cost) == (30.0, 2.5 / 3600)
-    lost = replace(made, runs=(*runs[:3], run(9.0, reached=False)))
-    assert lost.joules == 30.0  # the one that was lost is the slowest
-    assert replace(made, runs=(*runs[:2], *(run(9.0, reached=False) for _ in range(2)))).joules is None
-    assert replace(made, runs=(*runs[:1], run(2.0, joules=None), runs[2])).joules is None
-    assert replace(made, runs=runs[:2]).joules == 13.5
-
-
 @pytest.mark.parametrize("scheme", [0, 1])
 def test_colours_contrast_with_their_ground(scheme):
     """WCAG 2.2, 1.4.3: at least 4.5 to 1 for text, in the light and in the dark scheme."""

@@ -10,7 +10,6 @@ from suite.check.equivalence.draws import UNLIKELY, unlikely_ratio
 from suite.check.equivalence.held import places
 from suite.check.equivalence.states import amplified, at_later_steps
 from suite.check.equivalence.trials import Subject, equivalence
-from suite.check.equivalence.ways import distances, worst
 from suite.harness.implementation import TrainStats
 from tests.check.equivalence.comparing import equivalent, told
 
@@ -187,22 +186,6 @@ def test_lengths_are_compared_where_one_of_both_moved():
     some = unlikely_ratio([0.0, 1.0, 2.0, 3.0], [0.0, 1.1, 2.1, 2.9])
     assert some == unlikely_ratio([1.0, 2.0, 3.0], [1.1, 2.1, 2.9]) < 1
     assert unlikely_ratio([0.0, 1.0, 2.0], [1.0, 1.0, 2.0]) == pytest.approx(300)  # an array that one of them froze
-
-
-def test_a_distance_below_the_precision_of_an_array_is_none():
-    before = {"large": np.full(4, 1e6), "small": np.ones(4)}
-    ours = {name: np.full(4, 0.01) for name in before}
-    theirs = {name: np.full(4, 0.02) for name in before}
-    assert distances(before, ours, theirs) == {"large": 0.0, "small": pytest.approx(1.0, rel=1e-4)}
-    assert distances(before, ours, {**theirs, "small": np.full(4, np.nan)})["small"] == math.inf
-
-
-def test_an_array_that_a_nudge_sends_anywhere_is_not_judged():
-    spread = {"wild": math.inf, "calm": 0.0}
-    found = worst({"wild": 9.0, "calm": 0.005}, spread, distance=0.01, slack=10, hopeless=0.3)
-    assert found
-    assert (found.name, found.bound, found.judged) == ("calm", 0.01, 1)
-    assert worst({"wild": 9.0}, spread, distance=0.01, slack=10, hopeless=0.3) is None
 
 
 def test_what_hardly_shows_in_a_step_is_known_by_the_end_of_its_name():

@@ -1,5 +1,7 @@
 """How far apart two ways are, and which array is the worst by its own bound."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,11 @@ def test_what_is_within_the_precision_of_the_numbers_is_no_distance(apart, found
     before, ours = {"w": np.array([1.0, 0.0])}, {"w": np.array([0.0, 2.0])}
     theirs = {"w": np.array([0.0, 2.0 + apart])}
     assert distances(before, ours, theirs) == {"w": pytest.approx(found, rel=1e-6, abs=1e-12)}
+
+
+def test_what_is_not_a_number_is_infinitely_far_apart():
+    ours = {"w": np.ones(2)}
+    assert distances(ours, ours, {"w": np.full(2, np.nan)}) == {"w": math.inf}
 
 
 def test_the_worst_is_that_which_exceeds_its_own_bound_by_most():
