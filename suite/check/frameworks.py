@@ -10,9 +10,10 @@ from functools import partial
 import numpy as np
 
 from suite.check.ledger import Broken, Ledger
-from suite.check.training import State, Trained, copied, differing, form_of
+from suite.check.training import Trained, copied, differing, form_of
 from suite.config.models import Benchmark
 from suite.harness.implementation import Implementation, ImplementationModule
+from suite.record.states import State
 from suite.store.task import Task, score
 
 STATE_TOLERANCE = 1e-3  # between the states after a step, absolute or relative to the largest value of an array

@@ -17,12 +17,11 @@ from suite.config.models import Benchmark
 from suite.harness import contract
 from suite.harness.contract import Checked
 from suite.harness.implementation import Device, Implementation, ImplementationModule
+from suite.record.states import State
 
 SEED, OTHER_SEED = 1, 2
 STEPS = 3
 DEVICE = Device("cpu", "fp32")
-
-State = dict[str, np.ndarray]
 
 
 @dataclass

@@ -9,9 +9,9 @@ import numpy as np
 
 from suite.check.equivalence.states import is_float
 from suite.check.equivalence.trainee import found, train
-from suite.check.training import State
 from suite.harness.implementation import Implementation
 from suite.record.equivalence import CHANCE, Trial
+from suite.record.states import State
 
 DRAWS = 32
 LEAST = 1e-300  # the smallest chance that is reported

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from suite.check.training import State
+from suite.record.states import State
 
 SHAKE = 0.3  # the standard deviation of the logarithm of each number's factor
 AMPLIFIED = {"weight_decay": 100.0, "epsilon": 1e5}  # factors by the end of a hyperparameter's name

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from suite.check.training import State, copied
+from suite.check.training import copied
 from suite.harness.implementation import Implementation
 from suite.record.equivalence import Trial
+from suite.record.states import State
 
 BEYOND = 1e9  # the largest value that is recorded, also for one that is not finite
 

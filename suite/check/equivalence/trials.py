@@ -15,13 +15,14 @@ from suite.check.equivalence import draws
 from suite.check.equivalence.states import amplified, at_later_steps, is_float, nudged, shaken
 from suite.check.equivalence.trainee import found, train
 from suite.check.equivalence.ways import distances, ways, worst
-from suite.check.training import SEED, State, copied, dropout_off, form_of
+from suite.check.training import SEED, copied, dropout_off, form_of
 from suite.config.bounds import Bounds, bounds, unmeasured
 from suite.config.models import Benchmark
 from suite.harness import contract
 from suite.harness.implementation import Device, Implementation, ImplementationModule
 from suite.record.equivalence import Comparison, Trial
 from suite.record.predictions import differing
+from suite.record.states import State
 from suite.rules.equivalence import WIDEST
 from suite.rules.plausible import CPU_PEAK, SAVED
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from suite.check.equivalence.states import is_float
-from suite.check.training import State
+from suite.record.states import State
 
 Ways = dict[str, np.ndarray]  # by array: what training added to it, float64
 KNOWN = 1e-7  # of an array's norm: how precisely its numbers are known
