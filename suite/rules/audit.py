@@ -55,15 +55,14 @@ def states_logged_in_all(runs: Sequence[Evidence]) -> Iterator[Finding]:
 @RESULT.rule("audit.2")
 def states_differ(runs: Sequence[Evidence]) -> Iterator[Finding]:
     """No state occurs in two runs, nor twice in one, except at the same samples, which a restart repeats."""
-    first: dict[str, tuple[str, Line]] = {}
+    first: dict[str, tuple[Evidence, Line]] = {}
     for run in runs:
         for line in (*run.lines_of.get(STATE, []), *run.lines_of.get(keys.EVAL_ACCURACY, [])):
             if (found := sum_of(line)) is None:
                 continue
-            label, before = first.setdefault(found, (run.label, line))
+            other, before = first.setdefault(found, (run, line))
             again = line.metadata.get(keys.SAMPLES_COUNT) == before.metadata.get(keys.SAMPLES_COUNT)
-            if label != run.label or not again:
-                where = f"{label}/{LOG}" if label else LOG
-                again_at = f"that of {where}:{before.number}"
+            if other is not run or not again:
+                again_at = f"that of {path_of(other, LOG)}:{before.number}"
                 mend = "submit runs of the suite, each with its own seed"
                 yield Finding(path_of(run, LOG), line.number, "a state of its own", again_at, mend)
