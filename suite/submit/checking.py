@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from suite.review.kinds import place
 from suite.review.model import Report, report
 from suite.review.progress import bar
 from suite.rules.finding import Finding
@@ -66,5 +67,4 @@ def _below(asked: Iterable[tuple[str, Waiver]], finding: Finding) -> Iterator[tu
 
 
 def _said(finding: Finding) -> str:
-    where = finding.file.removesuffix("/.") if finding.line is None else f"{finding.file}:{finding.line}"
-    return f"{where}: {finding.rule}: expected {finding.expected}, found {finding.found}; {finding.mend}"
+    return f"{place(finding)}: {finding.rule}: expected {finding.expected}, found {finding.found}; {finding.mend}"
