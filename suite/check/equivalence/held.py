@@ -23,14 +23,6 @@ _RULE = "The implementation is the reference up to rounding (rules.md: model.1, 
 _MEND = "docs/equivalence.md says what each trial sees"
 
 
-def hold(ledger: Ledger, subject: Subject, precisions: Sequence[str]) -> Comparison | None:
-    """Record what each trial found, and return it; None if one of them failed to finish."""
-    made = ledger.made("it is held to the reference", Implementation, lambda: equivalence(subject, precisions))
-    if made:
-        ledger.rows[-1:] = [_row(ledger, trial) for trial in made.trials]
-    return made
-
-
 def against(
     ledger: Ledger,
     benchmark: Benchmark,
@@ -39,7 +31,10 @@ def against(
     data: Mapping[str, np.ndarray],
     precision: str,
 ) -> Comparison | None:
-    """Hold `own`, loaded as `module`, to the reference in its framework, or to another one if there is none."""
+    """Hold `own`, loaded as `module`, to the reference in its framework, or to another one if there is none.
+
+    Record what each trial found, and return it; None if one of them failed to finish.
+    """
     beside = compared(benchmark.task, own.framework.name)
     reference = ledger.made(
         f"the reference in {beside} can be loaded",
@@ -57,7 +52,11 @@ def against(
         machine.detect().logical_cpus,
         own_draws=own.declared.own_draws,
     )
-    return hold(ledger, subject, ("fp32", precision))
+    precisions = ("fp32", precision)
+    made = ledger.made("it is held to the reference", Implementation, lambda: equivalence(subject, precisions))
+    if made:
+        ledger.rows[-1:] = [_row(ledger, trial) for trial in made.trials]
+    return made
 
 
 def _row(ledger: Ledger, trial: Trial) -> Row:
