@@ -36,6 +36,7 @@ class NotLogged(Failed):
 
 
 MAX_STATE = 4 << 30  # bytes
+LIMIT_S = 4 * 3600.0  # for each answer of the process
 EVALUATION = "evaluation"  # the folder of arrays that a process is given to predict
 REPEATED_S = 10.0  # a block is trained up to three times until it took this long: the first time also warms up
 
@@ -45,7 +46,7 @@ class Means:
     """What an audit trains with: the code, the data with its answers, and how.
 
     `framework` and `precision` are None for the run's own. `memory_gb` is that of this machine's accelerators. `hidden`
-    and `limit_s` are those of `Process`. `place` is the folder in which the process gets its own; None is the default.
+    are those of `Process`. `place` is the folder in which the process gets its own; None is the default.
     """
 
     code: Path
@@ -56,7 +57,6 @@ class Means:
     framework: str | None = None
     precision: str | None = None
     hidden: Sequence[Path] | None = ()
-    limit_s: float = 4 * 3600.0
     place: Path | None = None
 
 
@@ -160,7 +160,7 @@ def started(
     own = not reference and contestant_of(run.evidence) is not None
     with (
         tempfile.TemporaryDirectory(prefix="suite-audit-", dir=means.place) as name,
-        Process(means.code, Path(name), means.limit_s, means.hidden) as process,
+        Process(means.code, Path(name), LIMIT_S, means.hidden) as process,
     ):
         process.ask(
             "build",
