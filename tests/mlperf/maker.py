@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,39 @@ def text(made: list[Entry]) -> str:
 
 def find(made: list[Entry], key: str) -> Entry:
     """The first line of `key`."""
-    return next(each for each in made if each["key"] == key)
+    return every(made, key)[0]
+
+
+def every(made: list[Entry], key: str) -> list[Entry]:
+    """The lines of `key`."""
+    return [each for each in made if each["key"] == key]
+
+
+def setting(key: str, value: Any) -> Callable[[list[Entry]], Entry]:
+    """A change to a run: another value in its first line of `key`, which it returns."""
+
+    def change(made: list[Entry]) -> Entry:
+        find(made, key)["value"] = value
+        return find(made, key)
+
+    return change
+
+
+def evaluate(made: list[Entry], *qualities: float) -> list[Entry]:
+    """Let the evaluations of a run find these qualities; returns their lines."""
+    found = every(made, "eval_accuracy")
+    for each, quality in zip(found, qualities, strict=True):
+        each["value"] = quality
+    return found
+
+
+def missed(seed: int) -> list[Entry]:
+    """A run that misses the target, and says so."""
+    made = entries(seed)
+    for each in every(made, "eval_accuracy"):
+        each["value"] += 0.05
+    find(made, "run_stop")["metadata"]["status"] = "aborted"
+    return made
 
 
 def description(**changes: Any) -> dict[str, Any]:

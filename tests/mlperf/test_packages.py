@@ -17,7 +17,7 @@ from suite.mlperf.logs import LogReview
 from suite.mlperf.scores import score
 from suite.review.__main__ import main
 from tests.mlperf import maker
-from tests.mlperf.maker import BENCHMARK, ORG, RULESET, SYSTEM, entries, find, text
+from tests.mlperf.maker import BENCHMARK, ORG, RULESET, SYSTEM, entries, find, missed, text
 
 
 @pytest.fixture
@@ -27,15 +27,6 @@ def results(tmp_path: Path) -> Path:
 
 def minutes_of(review: mlperf.Review) -> list[float]:
     return sorted(log.minutes for log in review.logs if log.minutes is not None)
-
-
-def miss_the_target(log: Path, seed: int) -> None:
-    made = entries(seed)
-    for each in made:
-        if each["key"] == "eval_accuracy":
-            each["value"] += 0.05
-    find(made, "run_stop")["metadata"]["status"] = "aborted"
-    log.write_text(text(made))
 
 
 def test_every_level_can_be_given(results: Path) -> None:
@@ -120,7 +111,7 @@ def test_names_of_folders_are_safe_in_every_output(
 
 
 def test_one_run_that_misses_the_target_is_dropped_as_the_slowest(results: Path) -> None:
-    miss_the_target(results / "result_4.txt", 5)
+    (results / "result_4.txt").write_text(text(missed(seed=5)))
     review = mlperf.review(results, RULESET)
     others = sorted(log.minutes for log in review.logs if log.verdict == "pass")
     assert review.scores[0].minutes == pytest.approx(sum(others[1:]) / 8)
@@ -130,8 +121,8 @@ def test_one_run_that_misses_the_target_is_dropped_as_the_slowest(results: Path)
 
 
 def test_a_second_one_makes_the_result_invalid(results: Path) -> None:
-    miss_the_target(results / "result_4.txt", 5)
-    miss_the_target(results / "result_5.txt", 6)
+    (results / "result_4.txt").write_text(text(missed(seed=5)))
+    (results / "result_5.txt").write_text(text(missed(seed=6)))
     review = mlperf.review(results, RULESET)
     assert review.scores[0].minutes is None
     assert review.verdict == "fail"

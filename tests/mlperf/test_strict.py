@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,15 +12,7 @@ from suite import mlperf
 from suite.mlperf import strict
 from tests.mlperf import maker, official
 from tests.mlperf.found import strict_findings
-from tests.mlperf.maker import RULESET, Entry, entries, entry, find, text
-
-
-def setting(key: str, value: Any) -> Callable[[list[Entry]], Entry]:
-    def change(made: list[Entry]) -> Entry:
-        find(made, key)["value"] = value
-        return find(made, key)
-
-    return change
+from tests.mlperf.maker import RULESET, Entry, entries, entry, evaluate, every, find, setting, text
 
 
 def no_cache_cleared(made: list[Entry]) -> Entry:
@@ -54,7 +45,7 @@ def stopped_with(status: str) -> Callable[[list[Entry]], Entry]:
 
 def time_runs_back(key: str, ms: int) -> Callable[[list[Entry]], Entry]:
     def change(made: list[Entry]) -> Entry:
-        found = [each for each in made if each["key"] == key][-1]
+        found = every(made, key)[-1]
         found["time_ms"] -= ms
         return found
 
@@ -68,7 +59,7 @@ def first_evaluation_skipped(made: list[Entry]) -> Entry:
 
 
 def evaluation_off(made: list[Entry]) -> Entry:
-    last = [each for each in made if each["key"] == "eval_accuracy"][-1]
+    last = every(made, "eval_accuracy")[-1]
     last["metadata"]["samples_count"] += 8
     return last
 
@@ -84,9 +75,7 @@ def logged_again(key: str, ms: int) -> Callable[[list[Entry]], Entry]:
 
 
 def passes_after_the_run(made: list[Entry]) -> Entry:
-    for each in made:
-        if each["key"] == "eval_accuracy":
-            each["value"] = 0.95
+    evaluate(made, *[0.95] * 4)
     late = entry(made[-1]["time_ms"] + 60_000, "eval_accuracy", 0.9, samples_count=2688 + 384)
     made.append(late)
     return late
@@ -110,10 +99,7 @@ def qualities(*values: float) -> Callable[[list[Entry]], Entry]:
     """These in place of the evaluations' qualities; the first that reaches the target, 0.925, is at fault."""
 
     def change(made: list[Entry]) -> Entry:
-        found = [each for each in made if each["key"] == "eval_accuracy"]
-        for each, value in zip(found, values, strict=True):
-            each["value"] = value
-        return next(each for each in found if each["value"] <= 0.925)
+        return next(each for each in evaluate(made, *values) if each["value"] <= 0.925)
 
     return change
 
@@ -231,7 +217,7 @@ def two_threads(made: list[Entry]) -> None:
 
 
 def stopped_a_rounding_early(made: list[Entry]) -> None:
-    end = [each for each in made if each["key"] == "eval_accuracy"][-1]["time_ms"] - 10
+    end = every(made, "eval_accuracy")[-1]["time_ms"] - 10
     for each in made[-3:]:
         each["time_ms"] = end
 

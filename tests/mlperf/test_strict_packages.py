@@ -11,7 +11,7 @@ import pytest
 from suite import mlperf
 from tests.mlperf import maker
 from tests.mlperf.found import strict_findings
-from tests.mlperf.maker import RULESET, Entry, entries, find, text
+from tests.mlperf.maker import RULESET, Entry, entries, evaluate, every, find, missed, text
 
 
 def test_a_compliant_package_passes(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_copies(tmp_path: Path, disguise: str) -> None:
         for each in made:
             each["time_ms"] += 86_400_000
     if disguise == "one time":
-        [each for each in made if each["key"] == "eval_start"][1]["time_ms"] += 3
+        every(made, "eval_start")[1]["time_ms"] += 3
     (results / "result_7.txt").write_text(text(made))
     assert mlperf.review(tmp_path / maker.ORG, RULESET).verdict == "pass"
     assert strict_findings(tmp_path / maker.ORG) == [("copy", "result_7.txt", None)]
@@ -45,15 +45,13 @@ def runs_alike(folder: Path, *made: list[Entry]) -> list[str]:
 def of_qualities(seed: int, *qualities: float) -> list[Entry]:
     """A run with these qualities."""
     made = entries(seed)
-    evaluations = [each for each in made if each["key"] == "eval_accuracy"]
-    for each, quality in zip(evaluations, qualities, strict=True):
-        each["value"] = quality
+    evaluate(made, *qualities)
     return made
 
 
 def test_times_alone_or_qualities_alone_tell_a_copy(tmp_path: Path) -> None:
     later = of_qualities(2, 0.97, 0.96, 0.95, 0.9)
-    [each for each in later if each["key"] == "eval_start"][1]["time_ms"] += 3
+    every(later, "eval_start")[1]["time_ms"] += 3
     alike = [find(entries(2), "eval_accuracy")["value"], 0.96, 0.95, 0.9]
     assert runs_alike(tmp_path, entries(2), later) == ["result_1.txt"]
     assert runs_alike(tmp_path, of_qualities(2, *alike), of_qualities(3, *alike)) == ["result_1.txt"]
@@ -133,11 +131,7 @@ def test_a_placeholder_is_nobody_s_name(tmp_path: Path, name: str) -> None:
 
 def test_only_a_run_that_missed_the_target_is_excused(tmp_path: Path) -> None:
     results = maker.package(tmp_path)
-    made = entries(seed=5)
-    find(made, "run_stop")["metadata"]["status"] = "aborted"
-    for each in made:
-        if each["key"] == "eval_accuracy":
-            each["value"] += 0.05
+    made = missed(seed=5)
     (results / "result_4.txt").write_text(text(made))
     review = mlperf.review(results, RULESET, strict=True)
     assert review.verdict == "pass"

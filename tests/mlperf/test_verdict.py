@@ -17,7 +17,7 @@ from suite.errors import UserError
 from suite.mlperf import deciding, rulefiles
 from suite.mlperf.compiling import compiled
 from tests.mlperf import maker, official
-from tests.mlperf.maker import RULESET, Entry, entries, find, text
+from tests.mlperf.maker import RULESET, Entry, entries, evaluate, find, setting, text
 
 
 @pytest.fixture
@@ -82,9 +82,7 @@ def test_missing_lines(log: Path, missing: str) -> None:
 
 def test_the_target_must_be_reached(log: Path) -> None:
     made = entries()
-    found = [each for each in made if each["key"] == "eval_accuracy"]
-    for each, value in zip(found, (0.95, 0.926, 0.93, 0.94), strict=True):
-        each["value"] = value
+    found = evaluate(made, 0.95, 0.926, 0.93, 0.94)
     log.write_text(text(made))
     (finding,) = mlperf.review(log, RULESET).all_findings
     assert finding.rule == f"{RULESET}/closed_llama2_70b_lora/eval_accuracy"
@@ -99,10 +97,6 @@ def initialised_in(minutes: float) -> Callable[[list[Entry]], None]:
             each["time_ms"] -= 60_000 * minutes
 
     return change
-
-
-def setting(key: str, value: Any) -> Callable[[list[Entry]], None]:
-    return lambda made: find(made, key).update(value=value)
 
 
 @pytest.mark.parametrize(
