@@ -9,7 +9,6 @@ import pytest
 
 from suite.config import logkeys
 from suite.errors import UserError
-from suite.record.history import Event, history
 from suite.results.entry import remarks
 from suite.results.reading import Source, read, sources
 from tests.mlperf import maker
@@ -254,9 +253,3 @@ def test_an_energy_is_of_what_its_log_says(run):
     run.edit(logkeys.ENERGY, lambda record: record["metadata"].update(source="nvml", covers=["accelerator"]))
     (made,) = read(Source(run.folder)).entries
     assert made.boundaries == {("accelerator",)}
-
-
-def test_history_of_many_evaluations_ends_as_its_log_does():
-    evaluations = [Event(float(at), "eval_accuracy", at / 500, at) for at in range(1, 501)]
-    made = history([Event(0.0, "run_start"), *evaluations])
-    assert (len(made.points), made.points[-1].samples, made.left_out) == (400, 500, 100)
