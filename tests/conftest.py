@@ -1,5 +1,7 @@
 """Let tests run side by side, give them a project with an eighth task or without tasks, and say why one is skipped."""
 
+# ruff: noqa: E402 (the environment is set before what reads it is imported)
+
 import gc
 import os
 import shutil
@@ -10,34 +12,33 @@ from functools import cache
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Keep the caller's settings out of the tests: the terminal's abilities, the job they run in, a proxy for this machine.
+TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
+for name in [each for each in os.environ if each in TERMINAL or each.startswith(("SLURM_", "TORCHELASTIC_"))]:
+    del os.environ[name]
+os.environ.update(dict.fromkeys(("no_proxy", "NO_PROXY"), "127.0.0.1,localhost"))
+
+# For the tests and what they start: one thread each, waiting threads that leave their core to others, and no XLA
+# optimization, which would take longer than it saves in the few steps that are trained. Before numpy is imported, whose
+# BLAS reads it then: threads that wait for more of its work would take the cores from the tests.
+os.environ.update(
+    {
+        "OMP_NUM_THREADS": "1",
+        "OMP_WAIT_POLICY": "passive",
+        "TF_NUM_INTRAOP_THREADS": "1",
+        "TF_NUM_INTEROP_THREADS": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "XLA_FLAGS": "--xla_backend_optimization_level=0",
+    }
+)
+
 import reference_impls
 import tasks
 from suite import config
 from suite.config import folder
 from suite.measure.machine import detect
-from suite.record.environment import STARTED
 from suite.store import files
 from tests.eighth_task import NUMPY, lend
-
-# Keep the caller's settings out of the tests: the terminal's abilities, the job they run in, a proxy for this machine.
-TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
-for environ in (os.environ, STARTED):
-    for name in [each for each in environ if each in TERMINAL or each.startswith(("SLURM_", "TORCHELASTIC_"))]:
-        del environ[name]
-    environ.update(dict.fromkeys(("no_proxy", "NO_PROXY"), "127.0.0.1,localhost"))
-
-# For the tests and what they start: one thread each, waiting threads that leave their core to others, and no XLA
-# optimization, which would take longer than it saves in the few steps that are trained.
-ONE_EACH = {
-    "OMP_NUM_THREADS": "1",
-    "OMP_WAIT_POLICY": "passive",
-    "TF_NUM_INTRAOP_THREADS": "1",
-    "TF_NUM_INTEROP_THREADS": "1",
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-    "XLA_FLAGS": "--xla_backend_optimization_level=0",
-}
-for environ in (os.environ, STARTED):
-    environ.update(ONE_EACH)
 
 # Else its import would close the handlers of all loggers; TensorFlow's closes the file that pytest captures to.
 os.environ["SUBMITIT_LOG_LEVEL"] = "NOCONFIG"
