@@ -97,10 +97,11 @@ def without_tasks(tmp_path, monkeypatch):
 
 
 def pytest_collection_modifyitems(items):
-    # Files of slow tests come first, so that no process begins one when the others are done. In a file, the tests of
-    # one case come together, so that what it builds is built once: pytest would sort by their places in a test's list.
+    # Files of slow tests come first, then those of whole commands before those of their parts in folders, so that no
+    # process begins a long one when the others are done. In a file, the tests of one case come together, so that what
+    # it builds is built once: pytest would sort by their places in a test's list.
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
-    items.sort(key=lambda item: (-slow[item.path], item.path, case_of(item)))
+    items.sort(key=lambda item: (-slow[item.path], len(item.path.parts), item.path, case_of(item)))
     gpu = bool(detect().accelerators)
     for item in items:
         if item.get_closest_marker("gpu") and not gpu:  # nothing can stand in for one: these run where a GPU is
