@@ -23,9 +23,9 @@ from tests.rules import evidence_maker
 from tests.rules.conftest import sound_result  # noqa: F401
 from tests.rules.evidence_maker import write_result, write_run
 from tests.rules.mutants import MUTANTS
-from tests.rules.mutants.benchmark import hyperparameters
+from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.outcome import interrupted
-from tests.rules.subject import BENCHMARK, right_predictions
+from tests.rules.subject import BENCHMARK, WITH_H200, right_predictions
 
 
 @pytest.fixture
@@ -69,6 +69,17 @@ def test_adds_to_the_points_and_leaves_what_is_there(points, tmp_path, capsys):
     assert points.read_text() == written
 
 
+def test_runs_are_not_held_to_the_points_that_they_are_added_to(points, tmp_path):
+    rate = BENCHMARK.hyperparameters["muon_learning_rate"]
+    write_result(tmp_path / "slow", 5, evaluations=4)
+    write_result(tmp_path / "fast", 5, seed=500, evaluations=1)
+    for run in write_result(tmp_path / "larger", 5, seed=900):
+        hyperparameters(run, global_batch_size=200, muon_learning_rate=2 * rate)
+    for name in ("slow", "fast", "larger"):
+        assert main([str(tmp_path / name)]) == 0
+    assert [len(point.runs) for point in reference.load(BENCHMARK).points] == [10, 5]
+
+
 @pytest.mark.parametrize("runs", [1, 2])
 def test_points_of_a_benchmark_of_fewer_runs_than_can_be_tested(points, runs, tmp_path, monkeypatch, capsys):
     few = BENCHMARK.model_copy(update={"runs": runs})
@@ -84,11 +95,25 @@ def test_points_stand_by_batch_size(points, tmp_path):
     run = write_run(tmp_path / "run")
     rate = BENCHMARK.hyperparameters["muon_learning_rate"]
     hyperparameters(run, global_batch_size=200, muon_learning_rate=2 * rate)
-    main([str(write_run(tmp_path / "usual", seed=300).folder), str(run.folder)])
+    main([str(run.folder), str(write_run(tmp_path / "usual", seed=300).folder)])
     stored = reference.load(BENCHMARK)
     assert [point.global_batch_size for point in stored.points] == [100, 200]
     command = stored.points[1].runs[0].command
     assert command.endswith(" seed=100 hyperparameters.global_batch_size=200")  # the learning rate follows by itself
+
+
+def test_the_command_of_a_point_repeats_what_does_not_follow_by_itself(points, tmp_path):
+    run = write_run(tmp_path / "run", hw="h200", machine=WITH_H200)
+    epochs = BENCHMARK.hyperparameters["whiten_bias_epochs"]
+    hyperparameters(run, global_batch_size=200, muon_learning_rate=2 * BENCHMARK.hyperparameters["muon_learning_rate"])
+    hyperparameters(run, whiten_bias_epochs=epochs + 1)
+    main([str(run.folder)])
+    ((made,),) = (point.runs for point in reference.load(BENCHMARK).points)
+    assert made.command == (
+        "python -m suite.run task=image_classification scale=mini framework=torch hw=h200 seed=100 "
+        f"hyperparameters.global_batch_size=200 hyperparameters.whiten_bias_epochs={epochs + 1}"
+    )
+    assert (made.system, made.machine) == ("h200", "1 x NVIDIA H200")
 
 
 def test_the_threshold_is_the_review_s_which_may_hold_to_another_batch_size(points, tmp_path, capsys):
@@ -119,6 +144,7 @@ def test_points_of_an_older_recipe_are_dropped(points, tmp_path):
         (interrupted, "was interrupted"),
         (lambda run: run.recode(dirty=True), "is of changed code"),
         (lambda run: run.recode(revision=None), "is of code without a revision"),
+        (open_division, "is not of the closed division"),
         (lambda run: shutil.rmtree(run.folder), "cannot review"),
     ],
 )
@@ -126,6 +152,12 @@ def test_what_is_no_reference_run_is_a_mistake(mutate, answer, points, tmp_path)
     run = write_run(tmp_path / "run")
     mutate(run)
     refuses(main, [str(run.folder)], answer)
+    assert not points.exists()
+
+
+def test_runs_of_an_own_implementation_are_no_points(points, tmp_path):
+    run = write_run(tmp_path / "run", own=True)
+    refuses(main, [str(run.folder)], "is of the implementation ours: points are the reference's")
     assert not points.exists()
 
 
