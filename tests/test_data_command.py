@@ -112,6 +112,14 @@ def test_fetch_brings_the_files(root: Path, words: list[str], capsys: pytest.Cap
     assert f"birds/small: in {root}" in capsys.readouterr().out
 
 
+def test_fetch_tells_size_and_licence_of_what_it_brings(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "birds.tar").write_bytes(ARCHIVE)
+    there = ["birds/mini: embedded, needs no files", f"birds/small: in {root}"]
+    for brought in (["birds/small: Birds 7, 0.0 MB to bring; licence: CC0-1.0"], []):
+        assert data.main(["fetch", "birds"]) == 0
+        assert capsys.readouterr().out.splitlines() == [there[0], *brought, there[1]]
+
+
 def test_data_is_brought_before_a_check_can_tell_its_sums(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,7 +171,9 @@ def test_verify_lists_the_faults(root: Path, capsys: pytest.CaptureFixture[str])
     assert data.main(["verify"]) == 0
     assert "birds/small: not fetched" in capsys.readouterr().out
     assert data.main(["verify", "birds/small"]) == 1
-    assert f"{root}/birds/a.bin is missing" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"{root}/birds/a.bin is missing" in printed
+    assert printed.endswith("run python -m suite.data fetch BENCHMARK.\n")
     (root / "birds").mkdir()
     (root / "birds/a.bin").write_bytes(b"CONTENT")
     assert data.main(["verify"]) == 1
@@ -172,7 +182,19 @@ def test_verify_lists_the_faults(root: Path, capsys: pytest.CaptureFixture[str])
         assert hashlib.sha256(content).hexdigest() in printed
     (root / "birds/a.bin").write_bytes(CONTENT)
     assert data.main(["verify"]) == 0
-    assert "birds/small: 1 of 1 files right" in capsys.readouterr().out
+    assert capsys.readouterr().out == "birds/mini: embedded, has no files\nbirds/small: 1 of 1 files right\n"
+
+
+def test_verify_tells_what_no_sum_holds(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "conf/task/birds.yaml"
+    declared = yaml.safe_load(file.read_text())
+    del declared["scales"]["small"]["dataset"]["files"][0]["sha256"]
+    file.write_text(yaml.safe_dump(declared))
+    (root / "birds").mkdir()
+    (root / "birds/a.bin").write_bytes(b"CONTENT")
+    assert data.main(["verify", "birds/small"]) == 0
+    said = "birds/small: 1 of 1 files right; 1 of them by size alone, no sum is declared\n"
+    assert capsys.readouterr().out == said
 
 
 @pytest.mark.parametrize(
