@@ -5,6 +5,7 @@ import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 
 import pynvml
@@ -20,7 +21,7 @@ from suite.harness.implementation import frameworks
 from suite.harness.workers import starting
 from suite.harness.workers.channel import free_port
 from suite.harness.workers.place import Place
-from suite.measure.accelerators import nvidia
+from suite.measure.accelerators import amd, nvidia
 from suite.probe.instruments import torch_all_reduce
 from suite.probe.instruments.torch_all_reduce import AllReduce
 from suite.store import files
@@ -117,6 +118,23 @@ def test_a_driver_whose_nvml_does_not_answer_is_named(
     assert re.search(
         r"^NVML, .*: Driver Not Loaded +after .* reboot; in a container .*$", capsys.readouterr().out, re.M
     )
+
+
+def test_counters_and_accelerators_that_cannot_be_read_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = tmp_path / "energy_uj"
+    counter.touch()
+    monkeypatch.setattr(doctor, "RAPL", counter)
+    monkeypatch.setattr(amd, "KFD", counter)
+    monkeypatch.setattr(amd, "answers", lambda: False)
+    monkeypatch.setattr(doctor.Counters, "joules", lambda _: (None, None, None))
+    monkeypatch.setattr(doctor.os, "access", lambda path, _: path != counter)
+    monkeypatch.setattr(doctor, "_forecasts", lambda _: iter(()))  # for seconds
+    assert doctor.main([]) == 0
+    shown = capsys.readouterr().out
+    for what in ("none: energy is estimated", "AMD SMI, which finds", "leave to read the CPU's energy counters"):
+        assert what in shown
 
 
 def test_a_missing_compiler_is_named_where_there_is_an_accelerator(
@@ -223,6 +241,12 @@ def test_a_number_of_workers_that_is_none_is_one_line(tmp_path, workers):
     done = run(tmp_path, "suite.doctor", f"workers={workers}")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"error: workers={workers} is not a whole number from 1 to 1,024\n"
+
+
+def test_workers_need_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "torch" else find_spec(name))
+    with pytest.raises(UserError, match="workers= sums with PyTorch, which is not installed: pip install"):
+        doctor.main(["workers=2"])
 
 
 def test_workers_are_no_more_than_accelerators(monkeypatch: pytest.MonkeyPatch) -> None:
