@@ -149,6 +149,14 @@ def test_the_plan_of_several_nodes_asks_for_the_network_between_them(planned):
     assert "time not known without a probe: hw=v100x8 hw.nodes=2: the link of conf/hw/ is that within a node" in shown
 
 
+@pytest.mark.parametrize(("nodes", "said"), [(1, False), (2, True)])
+def test_the_plan_of_several_nodes_says_how_they_are_started(planned, nodes, said):
+    shown = " ".join(planned(f"task=recommendation scale=mini hw=cpu hw.workers=3 hw.nodes={nodes}").split())
+    start = "trains with 6 workers, 2 nodes of 3: start them all, with torchrun --nnodes=2 --nproc-per-node=3 --rdzv-"
+    assert (f"It could not be run here: hw=cpu {start}" in shown) == said
+    assert ("or with srun --nodes=2 --ntasks-per-node=3 python -m suite.run ..." in shown) == said
+
+
 def test_dry_run_names_what_is_not_installed(here, planned):
     shown = planned("task=parity framework=ghost hw=cpu")
     assert "not be run here: parity in A framework that nobody has installed needs no_such_framework: " in shown
