@@ -141,6 +141,10 @@ def test_energies_of_unlike_boundaries_are_not_compared():
     assert figures(entry(runs=gpu), entry(runs=whole))["energy"].says == "does not compare"
     assert figures(entry(runs=gpu), entry(runs=(*gpu[:2], *whole[:1])))["energy"].ratio is None
     assert figures(entry(runs=whole), entry(runs=whole))["energy"].ratio == 1
+    others = entry(runs=tuple(run(at, energy_source="rapl") for at in (10, 11, 12)))  # with no word on what it covers
+    assert figures(of([10, 11, 12]), others)["energy"].says == "does not compare"
+    untold = run(9, reached=False, joules=None, energy_source=None)
+    assert figures(entry(runs=whole), entry(runs=(*whole, untold)))["energy"].ratio == 1
     guessed = (*(run(at, energy_source="estimated") for at in (10, 11, 12)), *[run(9, reached=False)] * 2)
     assert figures(of([10, 11, 12]), entry(None, runs=guessed))["energy"].ratio is None
 

@@ -49,6 +49,12 @@ def test_a_row_for_each_run_and_one_for_each_framework():
     assert [row[-1] for row in frameworks[1:]] == ["none", "1 of 3 NOT REACHED; 1 of 3 NOISY"]
 
 
+def test_an_implementation_that_is_not_the_reference_is_named_beside_its_framework():
+    own, none = entry(implementation="ours"), entry(implementation="not known")
+    for table in cells(markdown([own, entry(), none])):
+        assert {row[0] for row in table[1:]} == {"torch", "torch, ours"}
+
+
 def test_what_mlperf_s_logs_do_not_tell_is_not_known():
     theirs = {"samples": None, "cost": None, "joules": None, "seed": None}
     made = entry(ruleset="mlperf-5.1", runs=(run(9.0, **theirs), run(11.0, **theirs)))

@@ -48,6 +48,7 @@ def test_from_three_runs_on_the_fastest_and_the_slowest_are_dropped_and_a_lost_o
 def test_times_are_those_that_the_score_counts():
     assert [each.summary.seconds for each in multiplied(three(True, True, True, normalisation=1.5))] == [15, 16.5, 18]
     assert three(True, False, True, normalisation=1.5).times == [15, 18]
+    assert entry(runs=(run(12.0), run(10.0), run(11.0))).times == [10, 11, 12]
 
 
 @pytest.mark.parametrize(("needed", "short"), [(None, False), (3, False), (4, True)])
