@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite import mlperf
 from suite.errors import UserError, shown
-from suite.review.rulebook import beyond_review
+from suite.review.rulebook import beyond_review, counted
 from suite.rules import verdict
 from suite.rules.finding import MAX_FINDINGS, Finding, Progress, Verdict, verdict_of
 from suite.rules.reading import PACKAGE, RESULT, RUN
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 SUITE = "suite"  # the ruleset of rules.md
+CLOCK = "whether the submitter's clock was right: nobody you trust stamped begin and end of every run (timing.8)"
 ORDER = ("fail", "error", "note")  # in which findings are listed
 
 
@@ -43,8 +44,8 @@ class Report:
     The verdict follows from those in `counting`: a ruleset may let a failing run be dropped.
 
     `results` has the results of the suite's own evidence, `scores` those of any ruleset as plain values. `provenance`
-    says what MLPerf's logs were judged by, `not_checked` what was left unchecked. `converged` is None where the ruleset
-    does not tell it.
+    says what MLPerf's logs were judged by, `not_checked` what was left unchecked, `beyond` what those rules say, by their
+    ids, that only an audit or a person checks. `converged` is None where the ruleset does not tell it.
     """
 
     ruleset: str
@@ -59,6 +60,7 @@ class Report:
     provenance: dict[str, Any] = field(default_factory=dict)
     waived: dict[Finding, Waiver] = field(default_factory=dict)
     not_checked: list[str] = field(default_factory=list)
+    beyond: dict[str, str] = field(default_factory=dict)
 
     def finding_json(self, finding: Finding) -> dict[str, Any]:
         """A finding as plain values; `waived` is None, or who waived it, when and why."""
@@ -83,6 +85,7 @@ class Report:
             ],
             "scores": self.scores,
             "not_checked": self.not_checked,
+            "beyond_review": self.beyond,
             "provenance": self.provenance,
         }
 
@@ -169,6 +172,7 @@ def _of_suite(path: Path, data_dir: str | None, progress: Progress, roots: tuple
         }
         for result in made.results
     ]
+    beyond = beyond_review()
     return Report(
         ruleset=SUITE,
         verdict=made.verdict,
@@ -178,7 +182,8 @@ def _of_suite(path: Path, data_dir: str | None, progress: Progress, roots: tuple
         converged=made.converged,
         results=made.results,
         scores=scores,
-        not_checked=[beyond_review()],
+        not_checked=[*([] if all(result.witnessed for result in made.results) else [CLOCK]), counted(beyond)],
+        beyond=beyond,
     )
 
 

@@ -26,7 +26,7 @@ MAX_LINES = 100  # of runs
 
 def said(report: Report) -> str:
     """The verdict in words."""
-    holds = "every claim holds" if report.ruleset == SUITE else f"complies with {report.ruleset}"
+    holds = "no rule is broken" if report.ruleset == SUITE else f"complies with {report.ruleset}"
     return {
         "pass": holds + (", but for what is waived" if report.waived else ""),
         "fail": f"{format_count(report.counted('fail'), 'finding')} against the rules",
