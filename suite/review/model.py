@@ -44,7 +44,7 @@ class Report:
     The verdict follows from those in `counting`: a ruleset may let a failing run be dropped.
 
     `results` has the results of the suite's own evidence, `scores` those of any ruleset as plain values. `provenance`
-    says what MLPerf's logs were judged by, `not_checked` what was left unchecked, `beyond` what those rules say, by their
+    says what MLPerf's logs were judged by, `not_checked` what was left unchecked, `beyond` what the rules say, by their
     ids, that only an audit or a person checks. `converged` is None where the ruleset does not tell it.
     """
 

@@ -86,6 +86,11 @@ def test_what_complies_says_what_was_not_checked(tmp_path, capsys, run):
         assert said in not_checked
         assert "seeds" in not_checked
         assert verdict == f"PASS: complies with {RULESET}"
+    assert main([str(run.folder), "--json"]) == 0
+    left = json.loads(capsys.readouterr().out)["beyond_review"]
+    assert left["audit.3"].startswith("an audit: The initial state")
+    assert left["data.3"].startswith("a person: ")
+    assert "timing.8" not in left
     assert main([str(run.folder)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "not checked: whether the submitter's clock was right" in printed

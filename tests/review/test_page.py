@@ -33,6 +33,7 @@ def test_page_shows_the_runs_their_curves_and_their_intervals(sound_result, tmp_
     page = page_of(sound_result, tmp_path)
     sound(page)
     assert "PASS: no rule is broken" in page.text
+    assert "a person: Training sees the training split alone" in page.text  # data.3
     for index in range(1, 6):
         assert page.text.count(f"run_{index}/log.txt") >= 4  # runs, two legends, a timeline
     assert page.tags.count("polyline") == 10
