@@ -26,13 +26,6 @@ needs_isolation = pytest.mark.skipif(why_not() is not None, reason=f"no process 
 
 RUN = ("task=image_classification", "scale=mini", "hw=cpu", "precision=fp32", "mlflow=false", "checkpoints=keep")
 SEED = 23  # it and the next one reach the target at the second evaluation
-ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # so that busy cores do not make it wait
-
-
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch):
-    for name, value in ONE_THREAD.items():
-        monkeypatch.setitem(STARTED, name, value)
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +50,7 @@ def trained(folder, project, *words):
     """The evidence of a run by the code in `project`, which claims to be that of this repository's revision."""
     out = folder / "evidence"
     call = [sys.executable, "-m", "suite.run", *RUN, *words, f"out={out}"]
-    environment = {**STARTED, **ONE_THREAD, "PYTHONPATH": str(project)}
+    environment = {**STARTED, "PYTHONPATH": str(project)}
     done = subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode in (0, 3), done.stderr
     return committed(out)
@@ -66,7 +59,7 @@ def trained(folder, project, *words):
 def killed_and_resumed(folder, seed):
     """The evidence of a run that was killed while it trained its first block, and gone on with."""
     out = folder / "evidence"
-    environment = {**STARTED, **ONE_THREAD, "PYTHONPATH": str(ROOT)}
+    environment = {**STARTED, "PYTHONPATH": str(ROOT)}
     call = [sys.executable, "-m", "suite.run"]
     with subprocess.Popen([*call, *RUN, f"seed={seed}", f"out={out}"], cwd=folder, env=environment) as process:
         while not ((out / LOG).exists() and "run_start" in (out / LOG).read_text()):
