@@ -1,4 +1,4 @@
-"""Every benchmark is evaluated early and often enough for convergence.2 to tell who needs too few samples."""
+"""Points tell how often a benchmark is evaluated, for convergence.2 to tell anything, and how far its batch is free."""
 
 import math
 
@@ -20,10 +20,19 @@ DEAR = {
 }
 
 
-@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda each: each.name)
+with_points = pytest.mark.parametrize(
+    "benchmark", [each for each in BENCHMARKS if reference.path(each).exists()], ids=lambda each: each.name
+)
+
+
+@with_points
+def test_no_batch_size_is_free_that_nobody_could_submit(benchmark):
+    largest = max(point.global_batch_size for point in counting(benchmark))
+    assert benchmark.free["global_batch_size"].high <= largest  # convergence.4
+
+
+@with_points
 def test_evaluations_begin_before_the_reference_is_there_and_come_often(benchmark):
-    if not reference.path(benchmark).exists():
-        pytest.skip("no reference convergence points yet")
     usual = benchmark.hyperparameters.get("global_batch_size", 1)
     found = [point for point in counting(benchmark) if point.global_batch_size == usual]
     assert found, f"too few runs, or of an older recipe: {reference.path(benchmark)}"
