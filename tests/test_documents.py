@@ -5,6 +5,7 @@ import re
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -36,6 +37,15 @@ def test_commands_exist(name):
     assert missing == []
     scripted = re.findall(r"^ +(?:\$ )?suite ([a-z]+)|`suite ([a-z]+)", (ROOT / name).read_text(), re.MULTILINE)
     assert {a or b for a, b in scripted} <= commands().keys()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_functions_exist(name):
+    for path in set(re.findall(r"`((?:suite|reference_impls|tasks)\.[\w.]+)`", (ROOT / name).read_text())):
+        try:
+            resolve_name(path)
+        except ModuleNotFoundError:
+            assert "X" in path or "TASK" in path, path
 
 
 def test_readme_is_short():
