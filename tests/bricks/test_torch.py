@@ -113,21 +113,6 @@ def test_a_gradient_is_that_of_the_layer():
     assert bias.shape == to_bias.shape
 
 
-def test_what_has_no_place_in_the_table_is_counted():
-    with Recorder() as recorder:
-        torch.linalg.svdvals(torch.ones(3, 3).abs())
-    assert [called.call.op for called in recorder.recorded.calls] == ["torch.ones", "Tensor.abs"]
-    assert recorder.recorded.left_out.total() == 1
-
-
-def test_what_takes_or_makes_a_tensor_that_no_brick_can_hold_is_left_out():
-    with Recorder() as recorder:
-        many = torch.ones(4, 8).reshape(2, 2, 2, 2, 2, 1, 1, 1, 1)
-        torch.relu(many.sum((0, 1, 2)))
-    assert [called.call.op for called in recorder.recorded.calls] == ["torch.ones", "torch.relu"]
-    assert recorder.recorded.left_out == {"torch.Tensor.reshape": 1, "torch.Tensor.sum": 1}
-
-
 @pytest.mark.parametrize("mode", ["infer", "train"])
 def test_from_a_model_to_its_time(mode, tmp_path, capsys):
     file, timings, found = made.composed(capsys, tmp_path, made.TORCH, "size=16", f"mode={mode}")

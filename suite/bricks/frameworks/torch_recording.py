@@ -91,7 +91,7 @@ class Recorder(TorchFunctionMode):
                 return {"dtype": named}
             case torch.device():
                 return {"device": True}
-            case torch.memory_format():
+            case torch.memory_format() if value in LAYOUTS:
                 return {"layout": LAYOUTS[value]}
             case slice():
                 ends = [value.start, value.stop, value.step]
@@ -209,10 +209,11 @@ def _is_attribute(func: Any) -> bool:
 
 
 def _described(tensor: torch.Tensor, fresh: bool) -> Tensor:
-    """The tensor as a brick describes it. Raises ValueError for a type that bricks do not have."""
-    shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
-    if dtype not in arguments.DTYPES:
-        raise ValueError(f"tensors of {dtype}")
+    """The tensor as a brick describes it. Raises ValueError for a type or layout that bricks do not have."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if dtype not in arguments.DTYPES or tensor.layout != torch.strided or tensor.is_nested:
+        raise ValueError(f"a tensor of {dtype}, {tensor.layout}")
+    shape = tuple(tensor.shape)
     strides = None if tensor.is_contiguous() or 0 in tensor.stride() else tuple(tensor.stride())
     whole = dtype not in arguments.FLOATS and dtype != "bool" and tensor.numel() > 0
     with torch._C.DisableTorchFunction():
