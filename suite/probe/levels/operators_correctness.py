@@ -38,31 +38,23 @@ class Measurement:
 
     def found(self) -> Cell:
         """See `levels.Measurement`."""
-        judged = sorted((each for each in self.all if each.forward), key=lambda each: -_of(each.forward).l2)
+        judged = [each for each in self.all if each.forward]
+        rows = [_row(each, each.forward) for each in self.all if each.forward]
+        rows.sort(key=lambda row: -(row.number("L2") or 0))
         figures = {
             "operators": Figure(value=len({each.operator for each in self.all}), unit=""),
             "judged": Figure(value=len({each.operator for each in judged}), unit=""),
-            "worst L2": Figure(value=_of(judged[0].forward).l2 if judged else None, unit=""),
+            "worst L2": Figure(value=rows[0].number("L2") if rows else None, unit=""),
             "differ in repeats": Figure(value=sum(each.repeats is False for each in judged), unit=""),
             "differ by threads": Figure(value=sum(each.threads is False for each in judged), unit=""),
             "overhead": measuring.mean([self.judging / plain for plain in self.plain], "x"),
         }
-        return Cell(
-            conditions=self.subject.conditions,
-            figures=figures,
-            columns=COLUMNS,
-            rows=[_row(each) for each in judged],
-            notes=notes(self.all),
-        )
+        told = notes(self.all)
+        return Cell(conditions=self.subject.conditions, figures=figures, columns=COLUMNS, rows=rows, notes=told)
 
 
-def _of(errors: Errors | None) -> Errors:
-    assert errors
-    return errors
-
-
-def _row(each: Judged) -> Row:
-    forward, gradient = _of(each.forward), each.gradient
+def _row(each: Judged, forward: Errors) -> Row:
+    gradient = each.gradient
     values: dict[str, float | str | None] = {
         "type": each.kind,
         "L2": forward.l2,
