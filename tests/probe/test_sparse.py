@@ -1,10 +1,11 @@
-"""A sparse gradient, such as that of a large embedding, is looked at as its indices and its values."""
+"""A sparse tensor, such as the gradient of a large embedding, is looked at as its indices and its values."""
 
 import pytest
 import torch
 
 from suite.harness.implementation import Device
 from suite.probe import instruments
+from suite.probe.kernels.problems import MatrixProduct
 from tests.probe.made import Calls
 
 CPU = Device("cpu", "fp32")
@@ -51,3 +52,10 @@ def test_what_makes_it_is_judged(probe):
 
 def test_weights_that_it_changes_are_held_to_float64(probe):
     assert all(0 < each < 1e-5 for each in probe.shadowed(lookup, CPU).after.values())
+
+
+@pytest.mark.parametrize("sparse", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr])
+def test_a_product_by_a_sparse_matrix_is_none_of_the_kinds_that_are_timed(probe, sparse):
+    ones = torch.ones(4, 4)
+    found = probe.called(lambda: (sparse(torch.eye(4)) @ ones, ones @ ones), CPU)
+    assert found == {(MatrixProduct(4, 4, 4), "fp32"): 1}

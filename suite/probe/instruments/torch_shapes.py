@@ -30,7 +30,8 @@ class Shapes(Operators):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         if func._overloadpacket in PRODUCTS:
             left, right = args[PRODUCTS[func._overloadpacket] :][:2]
-            self._note(left, [_product(left, right)])
+            if left.layout == right.layout == torch.strided:  # else it is sparse, and none of these kinds
+                self._note(left, [_product(left, right)])
         elif func._overloadpacket is aten.convolution:
             self._note(args[0], _convolutions(args[0], args[1], args[3:9], [FORWARD]))
         elif func._overloadpacket is aten.convolution_backward:
