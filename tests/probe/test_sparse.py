@@ -59,3 +59,28 @@ def test_a_product_by_a_sparse_matrix_is_none_of_the_kinds_that_are_timed(probe,
     ones = torch.ones(4, 4)
     found = probe.called(lambda: (sparse(torch.eye(4)) @ ones, ones @ ones), CPU)
     assert found == {(MatrixProduct(4, 4, 4), "fp32"): 1}
+
+
+@pytest.mark.parametrize(
+    ("sparse", "indices"),
+    [
+        (lambda matrix: matrix.to_sparse(), 2 * 8),
+        (lambda matrix: matrix.to_sparse_csr(), 9 + 8),
+        (lambda matrix: matrix.to_sparse_csc(), 9 + 8),
+        (lambda matrix: matrix.to_sparse_bsr(1), 9 + 8),
+    ],
+    ids=["coo", "csr", "csc", "bsr"],
+)
+def test_a_sparse_matrix_that_a_model_holds_takes_its_indices_and_values(probe, sparse, indices):
+    class Graph(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("edges", sparse(torch.eye(8)).clone())
+
+        def forward(self, x):
+            return self.edges.to_dense() @ x
+
+    graph = Graph()
+    held = probe.memory(lambda: Calls(lambda: graph(torch.ones(8, 2))), CPU).step()
+    assert held.buffers == 8 * 4 + indices * 8
+    assert held.temporary >= 8 * 8 * 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -120,7 +120,7 @@ class Tracked:
 memory = Tracked
 
 
-def _bytes(tensors: Iterable[torch.Tensor]) -> int:
+def _bytes(held: Sequence[torch.Tensor]) -> int:
     """Bytes of the tensors' storages, each counted once."""
-    storages = {id(storage): storage.nbytes() for each in tensors if (storage := each.untyped_storage())}
+    storages = {id(storage): storage.nbytes() for each in tensors(held) if (storage := each.untyped_storage())}
     return sum(storages.values())

@@ -32,7 +32,13 @@ def tensors(values: Any) -> list[torch.Tensor]:
 
 def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     """A tensor itself, or the indices and the values of a sparse one, such as the gradient of a sparse embedding."""
-    return [tensor._indices(), tensor._values()] if tensor.is_sparse else [tensor]
+    if tensor.is_sparse:
+        return [tensor._indices(), tensor._values()]
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    return [tensor]
 
 
 def shapes_of(values: Sequence[torch.Tensor]) -> str:
