@@ -113,6 +113,27 @@ def test_a_pilot_is_made_where_the_locale_is_not_of_utf_8(folder, monkeypatch):
     assert "é".encode() in (folder / "made").read_bytes()
 
 
+def test_the_shards_of_a_pilot_hold_every_article_once_in_turn(folder, monkeypatch):
+    import sentencepiece
+
+    monkeypatch.setattr(shards, "PILOT_VOCABULARY", 300)
+    articles = [f"= Title {i} =\n\nThe text of {i} .\n= = A section = =\nand more of {i} ." for i in range(8)]
+    text = "".join("\n".join(f" {line} " for line in f"\n{article}\n".splitlines()) for article in articles)
+    (folder / "wikitext-2/wiki.train.tokens").write_text(text)
+    (folder / "wikitext-2/wiki.test.tokens").write_text(text)
+    model = folder / shards.PILOT / "tokenizer.model"
+    model.parent.mkdir()
+    shards.make("pilot", folder, f"{shards.PILOT}/tokenizer.model", model)
+    subwords = sentencepiece.SentencePieceProcessor(model_file=str(model))
+    assert subwords.vocab_size() == 300
+    for name, held in (("train_000001", articles[1::6]), ("train_000005", articles[5::6]), ("val_000000", articles)):
+        shards.make("pilot", folder, f"{shards.PILOT}/{name}.bin", folder / "made")
+        tokens = shards.read_shard(folder / "made")
+        begins = np.flatnonzero(tokens == shards.SHARDED["pilot"].begin)
+        assert begins[0] == 0
+        assert [subwords.decode(part[1:].tolist()) for part in np.split(tokens, begins[1:])] == held
+
+
 def test_a_shard_that_was_cut_off_is_refused(tmp_path):
     path = tmp_path / "text.bin"
     shards.write_shard(path, np.arange(10))
