@@ -273,6 +273,21 @@ def test_a_run_without_a_curve_leaves_the_others_their_ends():
     assert figure.remarks == "1 of 2 did not reach it (cross)"
 
 
+def test_curves_are_of_the_reference_s_batch_size_and_end_as_their_runs_did():
+    benchmark = config.benchmark("reinforcement_learning", "small")
+    usual = benchmark.hyperparameters[keys.GLOBAL_BATCH_SIZE]
+    points = {point.global_batch_size: point for point in reference.load(benchmark).points}
+    reached = points[usual].runs
+    lost = reached[0].model_copy(update={"samples": None})
+    points[usual] = points[usual].model_copy(update={"runs": (lost, *reached[1:])})
+    (figure,) = showing.figures([(benchmark, [*points.values()])])
+    assert figure.names == ["torch", "tensorflow"]
+    assert figure.ends == ["cross", *["dot"] * (len(reached) - 1)]
+    assert figure.remarks == f"1 of {len(reached)} did not reach it (cross)"
+    (drawn,) = figure.charts
+    assert [figure.names[curve.kind] for curve in drawn.curves] == [run.framework for run in reached]
+
+
 def test_stored_points_are_of_the_benchmarks_as_they_are():
     stored = list((folder.CONF / "rcp").glob("*/*.yaml"))
     assert stored
