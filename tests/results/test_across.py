@@ -130,12 +130,14 @@ def test_a_near_tie_is_called_a_tie_and_one_run_tells_nothing():
 def test_a_cost_in_another_currency_is_not_compared():
     other = result("b", "one/small", 10.0)
     euros = replace(other, runs=tuple(replace(r, summary=replace(r.summary, currency="EUR")) for r in other.runs))
-    (held,) = standings([result("a", "one/small", 10.0), euros], page.system_of, A)
-    assert {each.name: each.ratio is None for each in held.figures} == {
-        "time to quality": False,
-        "energy": False,
-        "cost": True,
-    }
+    mixed = replace(other, runs=(*other.runs[:2], *euros.runs[2:]))
+    for a, b in ((other, euros), (mixed, mixed)):
+        (held,) = standings([replace(a, system="a"), b], page.system_of, A)
+        assert {each.name: each.ratio is None for each in held.figures} == {
+            "time to quality": False,
+            "energy": False,
+            "cost": True,
+        }
 
 
 def test_profiles_are_those_of_dolan_and_more():
@@ -167,7 +169,8 @@ def test_comparisons_over_several_benchmarks():
         [result("a", "one/small", 10.0), result("a", "two/small", 40.0)],
         [result("b", "one/small", 5.0), result("b", "two/small", 10.0)],
     )
-    time = next(each for each in of_comparisons(made) if each.name == "time to quality")
+    time, energy, cost = of_comparisons(made)
+    assert (time.name, energy.name, cost.name) == ("time to quality", "energy", "cost")
     assert time.ratio == pytest.approx(math.sqrt(0.5 * 0.25))
     assert len(time.over) == 2
     idle = replace(entry(5.0, benchmark="two/small"), runs=(run(5.0, joules=0.0),) * 3)
@@ -184,7 +187,9 @@ def test_what_does_not_compare_is_in_no_mean():
     guessed = tuple(run(seconds, energy_source="estimated") for seconds in (4.9, 5.0, 5.1))
     part = tuple(run(seconds, coverage=0.2) for seconds in (4.9, 5.0, 5.1))
     wider = tuple(run(seconds, covers=("accelerator", "cpu")) for seconds in (4.9, 5.0, 5.1))
-    for runs in (guessed, part, wider):
+    untold = tuple(run(seconds, joules=None) for seconds in (4.9, 5.0, 5.1))
+    idle = tuple(run(seconds, joules=0.0) for seconds in (4.9, 5.0, 5.1))
+    for runs in (guessed, part, wider, untold, idle):
         other = replace(entries[1], own_price=False, runs=runs)
         figures = {each.name: each.over for each in standings([entries[0], other], page.system_of, A)[0].figures}
         assert figures == {"time to quality": ("one/small",), "energy": (), "cost": ("one/small",)}
