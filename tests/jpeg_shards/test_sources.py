@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -36,9 +37,10 @@ def test_folders_and_parquet_files_give_the_bytes_that_archives_give(
         assert all(np.array_equal(again[name], made[name]) for name in made), other
 
 
-def test_folders_that_are_no_class_shift_no_label(tmp_path: Path, unpacked: Path) -> None:
+def test_what_is_no_class_or_no_picture_shifts_no_label(tmp_path: Path, unpacked: Path) -> None:
     (unpacked / folders.NAME / "train" / "lost+found").mkdir()
     (unpacked / folders.NAME / "val" / ".ipynb_checkpoints").mkdir()
+    (min((unpacked / folders.NAME / "val").glob("n*")) / "._ILSVRC2012_val_00000001.JPEG").touch()  # as macOS leaves
     assert make(unpacked)["answer_labels"].tolist() == make(tmp_path)["answer_labels"].tolist()
 
 
@@ -139,6 +141,10 @@ def _put_a_file_for_a_class(folder: Path) -> None:
     of_class.touch()
 
 
+def _enlarge_a_picture(split: str) -> Callable[[Path], None]:
+    return lambda folder: os.truncate(next((folder / split).rglob("*.JPEG")), SMALL.shards * SMALL.shard_bytes)
+
+
 def _break_a_link(folder: Path) -> None:
     picture = next((folder / "train").rglob("*.JPEG"))
     picture.unlink()
@@ -158,6 +164,8 @@ def _break_a_link(folder: Path) -> None:
             r"cannot read .*imagenet/val: .*; it has a folder for each class",
         ),
         (_put_a_file_for_a_class, r"cannot read .*/imagenet/val/n\d{8}: Not a directory"),
+        (_enlarge_a_picture("train"), r"23 pictures have \d+ bytes, more than the 5242880 of ImageNet's own files"),
+        (_enlarge_a_picture("val"), r"6 pictures have \d+ bytes, more than the 2097152 of ImageNet's own files"),
         (_break_a_link, r"cannot read .*/imagenet/train/n\d{8}/n\d{8}_\d+\.JPEG: No such file or directory"),
     ],
 )
