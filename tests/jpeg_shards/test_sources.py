@@ -89,7 +89,7 @@ def test_a_disk_that_is_full_is_no_fault_of_a_parquet_file(
 def test_none_of_the_three_is_one_line_that_names_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HF_TOKEN", raising=False)
     with pytest.raises(UserError) as error:
-        made_files.ensure(config.benchmark("image_classification", "full"), tmp_path / "none")
+        made_files.ensure(config.benchmark("image_classification", "full"), tmp_path / "not" / "there")
     said = str(error.value)
     assert "\n" not in said
     for part in (

@@ -5,12 +5,13 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from suite import config, data
 from suite.config.dataset import Dataset, File, Remote, Shards
@@ -22,7 +23,7 @@ from suite.store.download import DownloadError, download
 from tests.command import run
 from tests.killed_making import killed_and_made
 from tests.store.conftest import Server
-from tests.waiting import FOREVER_S
+from tests.waiting import FOREVER_S, until
 
 PILOT = config.benchmark("language_modeling", "pilot")
 NUMBERS = [np.arange(first, first + 10 * (first + 1), dtype=np.uint16) for first in range(4)]
@@ -232,8 +233,10 @@ class Numbering:
 
     number: int
     full: bool = False
+    asked: list[str] = field(default_factory=list)
 
     def make(self, scale: str, files: Path, path: str, into: Path) -> None:
+        self.asked.append(path)
         if path != "made/index.bin":
             into.write_bytes((files / "made/index.bin").read_bytes() * 2)
         elif self.full:
@@ -248,10 +251,33 @@ def numbered(monkeypatch: pytest.MonkeyPatch) -> Benchmark:
     made = [File(path="made/index.bin", bytes=1), *(File(path=f"made/train_{i}.bin", bytes=2) for i in range(4))]
     declared = File(path="made/test.bin", bytes=2, sha256=sha256(b"11").hexdigest())
     form = {"train_numbers": Shards(files="made/train_", dtype="uint8")}
-    dataset = PILOT.dataset.model_copy(update={"files": (), "archive": None, "made": (*made, declared), "shards": form})
+    dataset = PILOT.dataset.model_copy(
+        update={"name": "Numbers", "files": (), "archive": None, "made": (*made, declared), "shards": form}
+    )
     monkeypatch.setattr(shards, "Pool", ThreadPoolExecutor)
     monkeypatch.setattr(shards, "load_bringing", lambda _: None)
     return benchmark_of(dataset)
+
+
+def test_every_file_is_made_once_while_other_commands_wait(
+    numbered: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    maker, said = Numbering(1), list[str]()
+    monkeypatch.setattr(shards, "load_sharding", lambda _: maker)
+
+    def told() -> bool:
+        said.append(capsys.readouterr().err)
+        return "".join(said).count("\n") == 2
+
+    with ThreadPoolExecutor() as pool:
+        with FileLock(tmp_path / ".language_modeling-pilot.lock"):
+            waiting = [pool.submit(shards.ensure, numbered, tmp_path) for _ in range(2)]
+            until(told)
+            assert maker.asked == []
+        for each in waiting:
+            each.result()
+    assert "".join(said) == 2 * f"another command is making Numbers in {tmp_path}: waiting for it\n"
+    assert sorted(maker.asked) == sorted(file.path for file in numbered.dataset.members)
 
 
 def test_shards_are_made_again_with_the_file_that_they_are_made_from(
