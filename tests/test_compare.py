@@ -10,7 +10,7 @@ import pytest
 
 from suite.compare import main
 from suite.errors import UserError
-from suite.results.comparison import compare, ratio_interval
+from suite.results.comparison import compare, format_interval, ratio_interval
 from tests.command import run as run_command
 from tests.mlperf import maker
 from tests.results.maker import HOSTILE, entry, everywhere, run
@@ -221,13 +221,14 @@ def test_several_benchmarks_are_summed_up_and_what_one_side_lacks_is_said(monkey
     assert main(["a", "b"]) == 0
     printed = capsys.readouterr().out
     assert "geometric mean" in printed
-    assert "2 of 2" in printed
+    (row,) = (line for line in printed.splitlines() if "time to quality" in line and "2 of 2" in line)
     assert "only B holds three/small" in printed
     assert main(["a", "b", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     time = next(each for each in told["over all"] if each["name"] == "time to quality")
     assert time["ratio"] == pytest.approx((33.1 / 33 * 33.1 / 123) ** 0.5)
     assert time["interval"][0] < time["ratio"] < time["interval"][1]
+    assert [cell.strip() for cell in row.split("│")[3:5]] == ["0.52", format_interval(time["interval"])]
     assert time["over"] == ["one/small", "two/small"]
     assert told["only"] == {"A": [], "B": ["three/small"]}
 

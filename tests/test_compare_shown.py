@@ -24,9 +24,16 @@ def shown(monkeypatch, capsys):
     return show
 
 
-def test_each_side_has_its_own_seeds(shown):
-    (row,) = [line for line in shown(entry(seeds="drawn by T"), entry()).splitlines() if line.startswith("│ seeds")]
-    assert [cell.strip() for cell in row.split("│")[2:4]] == ["drawn by T", "drawn"]
+@pytest.mark.parametrize(("name", "a", "b"), [("seeds", "drawn by T", "drawn"), ("clock", "witnessed", "its own")])
+def test_each_side_has_its_own_seeds_and_clock(shown, name, a, b):
+    (row,) = [line for line in shown(entry(**{name: a}), entry()).splitlines() if line.startswith(f"│ {name}")]
+    assert [cell.strip() for cell in row.split("│")[2:4]] == [a, b]
+
+
+def test_a_ratio_stands_beside_its_interval(shown):
+    a, b = (entry(runs=tuple(run(at, seed=int(at)) for at in times)) for times in ((10.0,) * 3, (15.0,) * 3))
+    (row,) = [line for line in shown(a, b).splitlines() if line.startswith("│ time to quality")]
+    assert [cell.strip() for cell in row.split("│")[2:7]] == ["10.0 s", "15.0 s", "1.5", "1.5 to 1.5", "B is higher"]
 
 
 def test_times_are_multiplied_as_the_score_is_and_samples_are_not():

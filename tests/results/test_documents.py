@@ -57,8 +57,11 @@ def test_an_implementation_that_is_not_the_reference_is_named_beside_its_framewo
 
 def test_what_mlperf_s_logs_do_not_tell_is_not_known():
     theirs = {"samples": None, "cost": None, "joules": None, "seed": None}
-    made = entry(ruleset="mlperf-5.1", runs=(run(9.0, **theirs), run(11.0, **theirs)))
-    runs, frameworks = cells(markdown([made]))
+    made = entry(ruleset="mlperf-5.1", target=None, runs=(run(9.0, **theirs), run(11.0, verdict="fail", **theirs)))
+    source = markdown([made])
+    assert "closed, rules mlperf-5.1\n" in source
+    runs, frameworks = cells(source)
+    assert [row[-1] for row in runs[1:]] == ["pass", "fail"]
     assert runs[1][3:5] == ["9.0 s", "not known"]
     assert {row[8] for row in runs[1:]} == {"not known"}  # whether the machine was quiet
     assert frameworks[1][4:6] == ["not known", "not known"]
@@ -102,8 +105,9 @@ def test_marks_and_factor_stand_beside_the_score():
     _, pooled = cells(markdown([made, replace(made, own_price=True)]))
     assert pooled[1][1:3] == ["6 of 6", "11.0 s (olympic mean of 6 runs times 1.1)"]
     assert pooled[1][-1] == "NOT COMPLIANT; OWN PRICE"
-    _, unlike = cells(markdown([made, entry(10.0)]))  # with no factor that holds for both
+    _, unlike = cells(markdown([entry(10.0, clock="witnessed"), made]))  # with no factor that holds for both
     assert (unlike[1][1], unlike[1][2], unlike[1][-1]) == ("6 of 6", "no score", "NOT COMPLIANT; NO SCORE")
+    assert unlike[1][-2] == "its own, witnessed"
 
 
 def test_the_mean_of_two_runs_is_not_called_olympic():
