@@ -48,6 +48,7 @@ def test_from_three_runs_on_the_fastest_and_the_slowest_are_dropped_and_a_lost_o
 def test_times_are_those_that_the_score_counts():
     assert [each.summary.seconds for each in multiplied(three(True, True, True, normalisation=1.5))] == [15, 16.5, 18]
     assert three(True, False, True, normalisation=1.5).times == [15, 18]
+    assert three(True, True, True, normalisation=None).times == [10, 11, 12]
     assert entry(runs=(run(12.0), run(10.0), run(11.0))).times == [10, 11, 12]
 
 
@@ -74,6 +75,8 @@ def test_an_energy_is_an_estimate_if_that_of_one_node_is(source, told):
 def test_utilisation_is_of_the_peak():
     assert entry(flops=2e9, peak_flops=1e12).utilisation == pytest.approx(2e9 * 500 / 10 / 1e12)
     assert entry(flops=2e9).utilisation is None
+    assert entry(peak_flops=1e12).utilisation is None
+    assert entry(flops=2e9, peak_flops=1e12, runs=(run(samples=None),) * 3).utilisation is None
 
 
 def test_what_goes_with_a_figure_is_remarked():
