@@ -29,7 +29,7 @@ from reference_impls.detection.tensorflow_boxes import (
     normalised,
 )
 from reference_impls.detection.tensorflow_network import Detector
-from reference_impls.kept import Kept
+from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.shares import part, require, share, steps
 from reference_impls.tensorflow_optimizers import AdamW, GradScaler
 from reference_impls.tensorflow_shared import TensorFlowTrainer, device_name
@@ -74,7 +74,7 @@ class TensorFlowDetector(TensorFlowTrainer[Hyperparameters, tuple[Arrays, Draw]]
         self.detect = tf.function(self._detect, jit_compile=jit, autograph=False)
         self.arrays: Arrays | None = None
         self.optimizers = (self.optimizer,)
-        self.evaluation = Kept(self.batches)
+        self.evaluation = EvaluationCache(self.batches)
         self.load_state_dict({**initial_parameters(hyper, self.channels, seed), "step": np.array(0)})
 
     def feed(self) -> Iterator[tuple[Arrays, Draw]]:

@@ -22,7 +22,7 @@ from reference_impls.detection.shared import (
 )
 from reference_impls.detection.torch_boxes import cells_of, decoded, loss_of, moved_boxes, moved_planes, normalised
 from reference_impls.detection.torch_network import Detector
-from reference_impls.kept import Kept
+from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.shares import part, require, share, steps
 from reference_impls.torch_shared import (
     TorchTrainer,
@@ -74,7 +74,7 @@ class TorchDetector(TorchTrainer[Hyperparameters, tuple[Arrays, Draw]]):
         self.loss = compiled(self._loss, self.device)
         self.detect = compiled(self._detect, self.device)
         self.arrays: Arrays | None = None
-        self.evaluation = Kept(self.batches)
+        self.evaluation = EvaluationCache(self.batches)
         self.load_state_dict({**initial_parameters(hyper, self.channels, seed), "step": np.array(0)})
 
     def feed(self) -> Iterator[tuple[Arrays, Draw]]:

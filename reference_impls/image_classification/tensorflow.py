@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 import tensorflow as tf
 
+from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.image_classification.shared import (
     CLASSES,
     WHITEN_EPSILON,
@@ -27,7 +28,6 @@ from reference_impls.image_classification.shared import (
 from reference_impls.image_classification.tensorflow_network import Network
 from reference_impls.image_classification.tensorflow_resnet import TensorFlowResNet
 from reference_impls.image_classification.tensorflow_resnet import build as build_resnet
-from reference_impls.kept import Kept
 from reference_impls.shares import part, require, share
 from reference_impls.tensorflow_optimizers import SGD, GradScaler, Muon
 from reference_impls.tensorflow_shared import TensorFlowTrainer, device_name, dtype
@@ -94,7 +94,7 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         self.device, self.dtype = device_name(device), dtype(device)
         shape = data["train_images"].shape
         self.draws = Draws(len(data["train_images"]), hyper, seed)
-        self.test_images = Kept(lambda data: self.images(share(data["test_images"], device)))
+        self.test_images = EvaluationCache(lambda data: self.images(share(data["test_images"], device)))
         decay = hyper.opt_weight_decay * hyper.global_batch_size
         of_bias, of_head = decay / hyper.bias_learning_rate, decay / hyper.head_learning_rate
         with tf.device(self.device):

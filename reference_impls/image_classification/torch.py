@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.image_classification.shared import (
     CLASSES,
     WHITEN_EPSILON,
@@ -28,7 +29,6 @@ from reference_impls.image_classification.shared import (
 from reference_impls.image_classification.torch_network import Network
 from reference_impls.image_classification.torch_resnet import TorchResNet
 from reference_impls.image_classification.torch_resnet import build as build_resnet
-from reference_impls.kept import Kept
 from reference_impls.shares import part, require, share
 from reference_impls.torch_muon import Muon
 from reference_impls.torch_shared import (
@@ -124,7 +124,7 @@ class TorchImageClassifier(TorchTrainer[Hyperparameters, Draw]):
         shape = data["train_images"].shape
         self.draws = Draws(len(data["train_images"]), hyper, seed)
         self.training = TrainingImages(shape, hyper).to(self.device)
-        self.test_images = Kept(lambda data: self.images(share(data["test_images"], device)))
+        self.test_images = EvaluationCache(lambda data: self.images(share(data["test_images"], device)))
         self.workers = Workers(device)
         self.model: Network = Network(shape[-1], hyper).to(self.device)
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

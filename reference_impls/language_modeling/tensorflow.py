@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from reference_impls.kept import Kept
+from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.language_modeling.shared import (
     AUDITED,
     EVAL_SEGMENT,
@@ -81,7 +81,7 @@ class TensorFlowLanguageModel(TensorFlowTrainer[Hyperparameters, Batch]):
             self.adam.build(self.others)
             self.scaler = GradScaler(device.precision == "fp16")
         self.optimizers = (self.muon, self.adam)
-        self.segments = Kept(self.made_segments)
+        self.segments = EvaluationCache(self.made_segments)
         rare = tuple(tf.TensorSpec([None], tf.int32) for _ in self.no_rare())
         step = (tf.TensorSpec((), tf.int64), rare, rare, tf.TensorSpec((2,), tf.int32), tf.TensorSpec((), tf.float32))
         compiled = gpu and self.workers.size == 1  # XLA cannot send to other workers

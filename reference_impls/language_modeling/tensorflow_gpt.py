@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from reference_impls.ahead import Ahead
-from reference_impls.kept import Kept
+from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.language_modeling.gpt import (
     EPSILON,
     Evaluation,
@@ -125,7 +125,7 @@ class TensorFlowGPT(TensorFlowTrainer[Hyperparameters, np.ndarray]):
                 adam.build([self.rows[name]])
             self.scaler = GradScaler(device.precision == "fp16")
         self.optimizers = (self.muon, *self.adams.values())
-        self.test = Kept(self.made_test)
+        self.test = EvaluationCache(self.made_test)
         gpu = device.kind == "gpu"
         compiled = gpu and self.workers.size == 1  # XLA cannot send to other workers
         passes, rest = divmod(self.share, self.at_once)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from reference_impls.kept import Kept
+from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.language_modeling.shared import (
     AUDITED,
     EVAL_SEGMENT,
@@ -89,7 +89,7 @@ class TorchLanguageModel(TorchTrainer[Hyperparameters, Batch]):
         self.test_carry = self.tensors(initial_carry(hyper, 1) | nothing_audited(hyper, len(data["audit_positions"])))
         self.text = torch.zeros(length, dtype=torch.int32, device=self.device)  # filled by the first step
         self.places = torch.from_numpy(share(places(length, hyper), device, 1)).to(self.device)
-        self.segments = Kept(self.made_segments)
+        self.segments = EvaluationCache(self.made_segments)
         self.loss = compiled(self._loss, self.device)
         self.evaluate = compiled(self._evaluate, self.device)
         self.distribution = compiled(self._distribution, self.device)

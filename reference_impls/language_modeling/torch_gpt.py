@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from reference_impls.ahead import Ahead
-from reference_impls.kept import Kept
+from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.language_modeling.gpt import (
     EPSILON,
     Evaluation,
@@ -136,7 +136,7 @@ class TorchGPT(TorchTrainer[Hyperparameters, np.ndarray]):
         self.scaler = grad_scaler(self.device, self.dtype)
         prepare(self.optimizers)
         keep_gradients(self.model)
-        self.test = Kept(self.made_test)
+        self.test = EvaluationCache(self.made_test)
         self.loss = compiled(self._loss, self.device)
         self.evaluate = compiled(self._evaluate, self.device)
         self.load_state_dict({**initial_parameters(hyper, seed), "step": np.array(0), "scale": LOSS_SCALE})

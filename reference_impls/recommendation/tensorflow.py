@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from reference_impls.kept import Kept
+from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.recommendation.shared import (
     EVALUATION_BATCH,
     NEVER,
@@ -148,7 +148,7 @@ class TensorFlowRecommender(TensorFlowTrainer[Hyperparameters, Fed]):
         self.count = len(data["item_ids"])
         self.items = self.on_device(np.zeros(len(data["train_items"]), np.int64))
         self.histories: Histories | None = None
-        self.questions = Kept(self.made_questions)
+        self.questions = EvaluationCache(self.made_questions)
         with tf.device(self.device):
             self.model = SASRec(hyper, self.count, policy(device).name)
             self.fp32 = SASRec(hyper, self.count, "float32")

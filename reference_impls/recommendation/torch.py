@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from reference_impls import torch_shared
-from reference_impls.kept import Kept
+from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.recipe import dropout_seed
 from reference_impls.recommendation.shared import (
     EVALUATION_BATCH,
@@ -136,7 +136,7 @@ class TorchRecommender(TorchTrainer[Hyperparameters, Fed]):
         self.count = len(data["item_ids"])
         self.items = torch.zeros(len(data["train_items"]), dtype=torch.int64, device=self.device)
         self.histories: Histories | None = None
-        self.questions = Kept(self.made_questions)
+        self.questions = EvaluationCache(self.made_questions)
         self.workers = Workers(device)
         self.model = SASRec(hyper, self.count).to(self.device)
         self.parallel = self.workers.parallel(self.model)

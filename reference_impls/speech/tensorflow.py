@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from reference_impls.kept import Kept
+from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.shares import require, share, steps
 from reference_impls.speech import shared
 from reference_impls.speech.shared import EVAL_BATCH, SUBSAMPLING, Batch, Batches, Hyperparameters
@@ -85,7 +85,7 @@ class TensorFlowSpeech(TensorFlowTrainer[Hyperparameters, Batch]):
         )
         self.optimizers = (self.optimizer,)
         self.filled = False
-        self.evaluation = Kept(self.evaluation_batches)
+        self.evaluation = EvaluationCache(self.evaluation_batches)
         initial = shared.initial_parameters(hyper, shape[1], len(self.units) + 1, seed)
         self.load_state_dict({**initial, "step": np.array(0)})
 

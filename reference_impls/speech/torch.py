@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from reference_impls.kept import Kept
+from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.recipe import dropout_seed
 from reference_impls.shares import require, share, steps
 from reference_impls.speech import shared
@@ -71,7 +71,7 @@ class TorchSpeech(TorchTrainer[Hyperparameters, Batch]):
         self.training_logits = compiled(self._training_logits, self.device)
         self.logits = compiled(self._logits, self.device)
         self.filled = False
-        self.evaluation = Kept(self.evaluation_batches)
+        self.evaluation = EvaluationCache(self.evaluation_batches)
         initial = shared.initial_parameters(hyper, shape[1], len(self.units) + 1, seed)
         self.load_state_dict({**initial, "step": np.array(0)})
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from reference_impls.kept import Kept
+from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.shares import share
 from reference_impls.tensorflow_shared import TensorFlowTrainer, device_name, dtype, policy
 from reference_impls.tensorflow_workers import Workers
@@ -32,7 +32,7 @@ class Translator(TensorFlowTrainer[Hyper, Fed]):
             self.model: Transformer = Transformer(hyper, vocabulary(data), policy(device))
             self.model.build((None, None))
         self.together = together(hyper, device)
-        self.questions = Kept(self.made_questions)
+        self.questions = EvaluationCache(self.made_questions)
         pairs, on_gpu = tf.TensorSpec((None, None), tf.int32), device.kind == "gpu"
         self.graph_logits = tf.function(self._graph_logits, (pairs, pairs), autograph=False)
         self.graph_encode = tf.function(self._graph_encode, (pairs,), autograph=False)

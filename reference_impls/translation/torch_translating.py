@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from reference_impls.kept import Kept
+from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.shares import share
 from reference_impls.torch_shared import TorchTrainer, autocast, compiled, dtype, on_device, own_attention, torch_device
 from reference_impls.torch_workers import Workers
@@ -32,7 +32,7 @@ class Translator(TorchTrainer[Hyper, Fed]):
         self.search_step = compiled(self._search_step, self.device)
         self.together = together(hyper, device)
         self.beams: dict[int, Beams] = {}  # for each length of source, on a GPU
-        self.questions = Kept(self.made_questions)
+        self.questions = EvaluationCache(self.made_questions)
 
     @torch.no_grad()
     def logits(self, source: np.ndarray, inputs: np.ndarray) -> np.ndarray:

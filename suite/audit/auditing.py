@@ -14,7 +14,7 @@ from suite import config
 from suite.audit import comparing, drawing
 from suite.audit.code import Code, code
 from suite.audit.comparing import AUDIT, Compared
-from suite.audit.held import HELD, held
+from suite.audit.equivalence import HELD, held
 from suite.audit.likeness import unlike
 from suite.audit.process import Failed
 from suite.audit.replaying import Means, NotLogged, initial_state, kept_initial, replay

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from suite import config
-from suite.check.declared import arrays_of, benchmark_of, task_of
-from suite.check.equivalence import held
+from suite.check.configuration import arrays_of, benchmark_of, task_of
+from suite.check.equivalence import report
 from suite.check.frameworks import Side, together
 from suite.check.ledger import Ledger, Row, Skip
 from suite.check.scoring import scoring
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
         of_run = ("task", "scale", "framework", "division", "precision")
         given = {name: word for name, word in options.items() if name in of_run}
         runs = from_evidence(Path(options["out"]), given, own, "out=")
-        refuse_unwritable(*held.places(Path(options["out"])))
+        refuse_unwritable(*report.places(Path(options["out"])))
         options |= {"scale": runs.benchmark.scale, "division": runs.division, "precision": runs.precision}
         hyperparameters = runs.benchmark.hyperparameters
     rows: list[Row] = []
@@ -88,7 +88,7 @@ def main(argv: list[str]) -> int:
     else:
         show(rows)
     if own and "out" in options and compared:
-        held.write(Path(options["out"]), own.told, compared)
+        report.write(Path(options["out"]), own.told, compared)
     return int(any(row.status == "fail" for row in rows))
 
 
@@ -170,7 +170,7 @@ def _own(
     usual = systems.precision_of(config.system(systems.CPU), machine.detect(), benchmark)
     trains_in = own.declared.precisions or (usual,)
     precision = options.get("precision") or (usual if usual in trains_in else "fp32")
-    return held.against(ledger, benchmark, own, load(), data, precision)
+    return report.against(ledger, benchmark, own, load(), data, precision)
 
 
 def _references(ledger: Ledger, benchmark: Benchmark, task: Task, data: Arrays, framework: str | None) -> None:

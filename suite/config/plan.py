@@ -10,7 +10,7 @@ from suite import __version__
 from suite.config.contestant import Contestant
 from suite.config.models import Benchmark, Framework, Precision, System
 
-Kept = Literal["last", "keep"]  # checkpoints: the last one while the run lasts, or the state at each evaluation too
+Checkpointing = Literal["last", "keep"]  # the last state while the run lasts, or that at each evaluation too
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Plan:
     status: str
     witness: str | None
     out: Path
-    checkpoints: Kept = "last"
+    checkpoints: Checkpointing = "last"
     contestant: Contestant | None = None
 
     @property

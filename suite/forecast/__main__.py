@@ -12,7 +12,7 @@ from suite import config
 from suite.config.models import System
 from suite.errors import USER_ERROR, OneLineParser, UserError, command, one_of, split_options
 from suite.forecast import choosing, options, showing, sources
-from suite.forecast.kept import read
+from suite.forecast.measurement import read
 from suite.forecast.model import Forecast, forecast
 from suite.forecast.needed import Needed, needed
 from suite.forecast.options import Options

@@ -13,7 +13,7 @@ from suite import config
 from suite.config import folder
 from suite.config.models import System
 from suite.errors import UserError, positive, unknown, whole
-from suite.forecast.kept import Kept
+from suite.forecast.measurement import Measurement
 from suite.measure.machine import Machine
 from suite.measure.systems import AUTO, resolve
 
@@ -39,7 +39,7 @@ class Options:
     data_dir: str | None
 
 
-def parse(given: Mapping[str, str], found: Machine, kept: Kept | None) -> Options:
+def parse(given: Mapping[str, str], found: Machine, kept: Measurement | None) -> Options:
     """Parse the options `given` by name; `kept` is what lies at from=, and gives the system if hw= does not.
 
     Raises UserError that says what is allowed.

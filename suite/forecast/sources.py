@@ -12,7 +12,7 @@ from suite import config
 from suite.config.models import Benchmark, System
 from suite.errors import UserError
 from suite.forecast import rates, roughly
-from suite.forecast.kept import Kept
+from suite.forecast.measurement import Measurement
 from suite.forecast.rates import Rates
 from suite.forecast.workers import communication
 from suite.measure import systems
@@ -36,7 +36,7 @@ class Asked:
     benchmark: Benchmark
     framework: str
     batch: int | None
-    kept: Kept | None
+    kept: Measurement | None
     data_dir: str | None
     say: Callable[[str], None]
     alone: bool

@@ -10,7 +10,7 @@ import numpy as np
 from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.harness import contract
-from suite.probe import places
+from suite.probe import fast_forward
 
 LEARNING_RATE, MOMENTUM = 1e-4, 0.9  # of SGD, by which a library's model is trained
 
@@ -56,10 +56,10 @@ class Training(Workload):
         self.seen = self.made.train_until(self.seen + steps * self.samples).samples
 
     def go_to(self, index: int) -> int | None:
-        """Go on at the `index`-th of `places`; return the samples seen there, None if steps are alike or it cannot."""
+        """Go on at the `index`-th place; return the samples seen there, None if it cannot or steps are alike."""
         if self.benchmark.uneven_steps is None:
             return None
-        at = places.go_to(self.made, self.seen, places.place(self.benchmark, index))
+        at = fast_forward.go_to(self.made, self.seen, fast_forward.place(self.benchmark, index))
         self.seen = at or self.seen
         return at
 

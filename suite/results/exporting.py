@@ -13,7 +13,7 @@ from typing import Any
 
 from suite import __version__
 from suite.results.entry import Entry, remarks
-from suite.results.places import place
+from suite.results.links import place
 
 COLUMNS = (
     *("number", "benchmark", "submitter", "division", "status", "system", "machine", "accelerators", "framework"),

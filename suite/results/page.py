@@ -14,7 +14,7 @@ from suite.results.across import fastest, profile, standings
 from suite.results.comparison import format_interval
 from suite.results.curves import AXES
 from suite.results.entry import Entry, remarks, scored_by
-from suite.results.places import link
+from suite.results.links import link
 from suite.results.scatters import scatters
 from suite.rules.verdict import RunReview
 

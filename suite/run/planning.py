@@ -9,7 +9,7 @@ from typing import cast, get_args
 
 from suite import config
 from suite.config.models import Benchmark
-from suite.config.plan import Kept, Plan
+from suite.config.plan import Checkpointing, Plan
 from suite.errors import UserError, one_of, shown
 from suite.harness import seeds
 from suite.harness.contestant import OwnImplementation
@@ -34,7 +34,7 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
     if options.seed is not None and type(options.seed) is not int:
         raise UserError(f"seed={options.seed} is not a whole number")
     one_of("division", options.division, DIVISIONS)
-    one_of("checkpoints", options.checkpoints, get_args(Kept))
+    one_of("checkpoints", options.checkpoints, get_args(Checkpointing))
     one_of("category", options.category, STATUSES)
     if problem := names.problem(options.submitter):
         raise UserError(f"submitter={options.submitter} {problem}: write it in plain letters")
@@ -69,7 +69,7 @@ def from_options(options: Options, found: Machine, own: OwnImplementation | None
         status=STATUSES[options.category],
         witness=options.witness,
         out=Path(out),
-        checkpoints=cast(Kept, options.checkpoints),
+        checkpoints=cast(Checkpointing, options.checkpoints),
         contestant=own.told if own else None,
     )
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from suite import config
 from suite.config.contestant import Contestant
 from suite.config.models import Benchmark, System
-from suite.config.plan import Kept, Plan
+from suite.config.plan import Checkpointing, Plan
 from suite.config.values import Values
 from suite.errors import UserError, one_of
 from suite.harness.contestant import OwnImplementation
@@ -47,7 +47,7 @@ class _Stored(Values):
     benchmark: dict[str, Any]
     division: str = DIVISIONS[0]
     status: str = STATUSES["research"]
-    checkpoints: Kept = "last"
+    checkpoints: Checkpointing = "last"
     token: str | None = None
     witness: str | None = None
 

@@ -26,7 +26,7 @@ class Asked(Protocol):
         ...
 
 
-class Kept(Generic[Made]):
+class RequestCache(Generic[Made]):
     """A cache of what `make` makes of each example. Scoring fills it before any load, so that no load waits for it.
 
     Once the cached values take MOST_BYTES, by their `size`, the rest is made each time.
@@ -52,7 +52,7 @@ class Local:
 
     def __init__(self, examples: Examples, batcher: Batcher) -> None:
         self._batcher = batcher
-        self._requests = Kept(examples.request, lambda made: sum(array.nbytes for array in made.values()))
+        self._requests = RequestCache(examples.request, lambda made: sum(array.nbytes for array in made.values()))
 
     def submit(self, index: int, wait: bool = False) -> Future[Any]:
         """See `Asked`."""

@@ -33,7 +33,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from suite.errors import UserError, shown
-from suite.serve.asking import Kept
+from suite.serve.asking import RequestCache
 from suite.serve.batching import Batcher, Overloaded
 from suite.serve.model import Examples, Request
 
@@ -161,7 +161,7 @@ class Client:
 
     def __init__(self, url: str, examples: Examples) -> None:
         self._url = url.rstrip("/")
-        self._bodies = Kept(lambda index: packed(examples.request(index)), len)
+        self._bodies = RequestCache(lambda index: packed(examples.request(index)), len)
         self._submitted: SimpleQueue[tuple[Future[Any], int, bool]] = SimpleQueue()
         self._room = threading.BoundedSemaphore(QUEUED)
         name = examples.plan.benchmark.name

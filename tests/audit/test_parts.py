@@ -26,7 +26,7 @@ from suite.audit.comparing import (
     takes_its_time,
     way,
 )
-from suite.audit.held import HELD
+from suite.audit.equivalence import HELD
 from suite.audit.replaying import Predicted, give_evaluation
 from suite.errors import UserError
 from suite.record.equivalence import Comparison, Trial

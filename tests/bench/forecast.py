@@ -26,7 +26,7 @@ import numpy as np
 from suite import config
 from suite.config.models import Benchmark
 from suite.errors import UserError
-from suite.forecast import kept, rates, sources
+from suite.forecast import measurement, rates, sources
 from suite.forecast.model import forecast
 from suite.forecast.needed import needed
 from suite.measure.machine import detect
@@ -91,7 +91,7 @@ def _from_bricks(benchmark: Benchmark, framework: str, folder: Path) -> rates.Ra
     words = [f"task={benchmark.task}", f"scale={benchmark.scale}", f"framework={framework}", "mode=train"]
     _command("suite.bricks", "make", *words, f"out={folder}/bricks.json")
     _command("suite.bricks", "measure", f"{folder}/bricks.json", "hw=cpu", f"out={folder}/timings.json")
-    return kept.read(f"{folder}/timings.json").rates(benchmark, framework, None, config.system("cpu"), detect())
+    return measurement.read(f"{folder}/timings.json").rates(benchmark, framework, None, config.system("cpu"), detect())
 
 
 def _command(module: str, *words: str) -> None:

@@ -113,7 +113,7 @@ def test_the_predictions_of_workers_follow_one_another(framework, length):
     whole = made.predict(data)
     shared = []
     for rank in range(3):
-        made.worker, made.test = worker(rank, 3), module.Kept(made.made_test)
+        made.worker, made.test = worker(rank, 3), module.EvaluationCache(made.made_test)
         shared += made.predict(data)
     assert [len(row) for row in shared] == [len(row) for row in whole]
     assert max(abs(a - b) for x, y in zip(shared, whole, strict=True) for a, b in zip(x, y, strict=True)) < 1e-3

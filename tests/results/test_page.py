@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from suite.record.history import History, Point
 from suite.results.exporting import as_csv, as_json
+from suite.results.links import link
 from suite.results.page import MAX_POINTS, html, ratios, thinned
-from suite.results.places import link
 from tests.results.maker import HOSTILE, entry, everywhere, run
 from tests.review.page import ATTRIBUTES, TAGS, Page, has_policy
 

@@ -8,7 +8,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite import config
 from suite.audit.comparing import AUDIT
-from suite.audit.held import HELD
+from suite.audit.equivalence import HELD
 from suite.config import logkeys
 from suite.config.dataset import File, Shards
 from suite.config.formats import closed

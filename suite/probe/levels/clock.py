@@ -27,7 +27,7 @@ from suite.measure.machine import detect
 from suite.measure.sampler import Sampler
 from suite.measure.samples import read_samples
 from suite.measure.systems import power_ceiling
-from suite.probe import measuring, places
+from suite.probe import fast_forward, measuring
 from suite.probe.record import Cell, Figure, Row, one_line
 from suite.probe.subject import Subject
 from suite.record import states
@@ -58,7 +58,7 @@ class Clock:
         self.uneven = inside.benchmark.uneven_steps is not None
         self._begin(subject.seconds)
         # the most between two evaluations: where steps differ, those of a repeat are to be alike
-        part = inside.benchmark.budget_samples // (4 * places.PLACES)
+        part = inside.benchmark.budget_samples // (4 * fast_forward.PLACES)
         self.most, self.evaluating = part if self.uneven else inside.benchmark.evaluation.first, 0.0
         goal = math.inf if inside.benchmark.direction == "higher" else -math.inf
         self.folder = tempfile.TemporaryDirectory()  # for the files that a run would leave
@@ -147,7 +147,7 @@ class Clock:
         """Go to this repeat's place of a run, if steps differ along it."""
         if not self.uneven:
             return
-        at = places.go_to(self.made, self.seen, places.place(self.loop.benchmark, len(self.repeats)))
+        at = fast_forward.go_to(self.made, self.seen, fast_forward.place(self.loop.benchmark, len(self.repeats)))
         if at is None:
             self.uneven = False
             self.notes.append("the first steps alone: no counter in the state tells where in a run it is")

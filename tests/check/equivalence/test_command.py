@@ -8,7 +8,7 @@ import yaml
 
 from suite import config
 from suite.check.__main__ import main
-from suite.check.equivalence import held
+from suite.check.equivalence import report
 from suite.config.plan import Plan
 from suite.errors import UserError
 from suite.harness.contestant import read
@@ -80,7 +80,7 @@ def test_where_nothing_could_be_compared_what_was_found_before_stays(written, tm
     words = written(1.0)
     assert main(words) == 0, capsys.readouterr().out
     before = (tmp_path / "runs/run_1" / FILE).read_bytes()
-    monkeypatch.setattr(held, "load_implementation", lambda *_: 1 / 0)
+    monkeypatch.setattr(report, "load_implementation", lambda *_: 1 / 0)
     assert main(words) == 1
     assert (tmp_path / "runs/run_1" / FILE).read_bytes() == before
 

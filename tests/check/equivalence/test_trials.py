@@ -7,7 +7,7 @@ import pytest
 
 from suite import config
 from suite.check.equivalence.draws import UNLIKELY, unlikely_ratio
-from suite.check.equivalence.held import places
+from suite.check.equivalence.report import places
 from suite.check.equivalence.states import amplified, at_later_steps
 from suite.check.equivalence.trials import Subject, equivalence
 from suite.harness.implementation import TrainStats

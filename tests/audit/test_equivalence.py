@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.audit import held
+from suite.audit import equivalence as auditing
 from suite.audit.process import Failed
 from suite.audit.replaying import Means
 from suite.audit.subject import run_of
@@ -32,9 +32,9 @@ def build(hyperparameters, data, seed, device):
 
 def test_it_is_built_with_the_hyperparameters_of_its_run(run, monkeypatch):
     run.edit_config(lambda values: values["benchmark"]["hyperparameters"].update(global_batch_size=200))
-    monkeypatch.setattr(held, "equivalence", lambda subject, precisions: subject.benchmark.hyperparameters)
+    monkeypatch.setattr(auditing, "equivalence", lambda subject, precisions: subject.benchmark.hyperparameters)
     made = run_of(Evidence.read(run.folder), run.folder, "", None)
-    assert held.held(made, Means(ROOT, image_classification, {}, "cpu"))["global_batch_size"] == 200
+    assert auditing.held(made, Means(ROOT, image_classification, {}, "cpu"))["global_batch_size"] == 200
 
 
 def test_a_process_ends_with_the_last_use_of_what_it_has_built(run, monkeypatch):
@@ -52,17 +52,17 @@ def test_a_process_ends_with_the_last_use_of_what_it_has_built(run, monkeypatch)
         del pair
         return meanwhile, len(alive)
 
-    monkeypatch.setattr(held, "started", started)
-    monkeypatch.setattr(held, "equivalence", equivalence)
+    monkeypatch.setattr(auditing, "started", started)
+    monkeypatch.setattr(auditing, "equivalence", equivalence)
     made = run_of(Evidence.read(run.folder), run.folder, "", None)
-    assert held.held(made, Means(ROOT, image_classification, {}, "cpu")) == (2, 0)
+    assert auditing.held(made, Means(ROOT, image_classification, {}, "cpu")) == (2, 0)
 
 
 def test_states_that_cannot_be_compared_are_told(run, monkeypatch):
-    monkeypatch.setattr(held, "equivalence", lambda *_: {}["head.weight"])
+    monkeypatch.setattr(auditing, "equivalence", lambda *_: {}["head.weight"])
     made = run_of(Evidence.read(run.folder), run.folder, "", None)
     with pytest.raises(Failed, match="its states cannot be compared: KeyError: 'head"):
-        held.held(made, Means(ROOT, image_classification, {}, "cpu"))
+        auditing.held(made, Means(ROOT, image_classification, {}, "cpu"))
 
 
 @needs_isolation

@@ -6,7 +6,7 @@ import pytest
 from suite import config
 from suite.harness.contract import Checked
 from suite.harness.implementation import TrainStats
-from suite.probe import places
+from suite.probe import fast_forward
 
 BENCHMARK = config.benchmark("image_classification", "mini")
 SIZE = 100
@@ -41,7 +41,7 @@ class Counting:
 def test_training_goes_on_at_the_place(counting):
     made = Checked(counting, "counting", None)
     seen = made.train_until(3 * SIZE).samples
-    assert places.go_to(made, seen, 60 * SIZE + 1) == 60 * SIZE
+    assert fast_forward.go_to(made, seen, 60 * SIZE + 1) == 60 * SIZE
     assert made.train_until(61 * SIZE).samples == 61 * SIZE
     assert counting.taken == [0, 1, 2, 3, 59, 60]
     assert counting.state_dict()[counting.name].dtype == counting.dtype
@@ -51,12 +51,12 @@ def test_without_a_counter_it_goes_on_where_it_was():
     counting = Counting(name=None)
     made = Checked(counting, "counting", None)
     seen = made.train_until(3 * SIZE).samples
-    assert places.go_to(made, seen, 60 * SIZE) is None
+    assert fast_forward.go_to(made, seen, 60 * SIZE) is None
     assert made.train_until(1).samples == 4 * SIZE
 
 
 def test_places_lie_all_over_the_budget():
-    found = [places.place(BENCHMARK, index) / BENCHMARK.budget_samples for index in range(places.PLACES)]
-    assert sorted(found) == pytest.approx([(index + 0.5) / places.PLACES for index in range(places.PLACES)])
+    found = [fast_forward.place(BENCHMARK, index) / BENCHMARK.budget_samples for index in range(fast_forward.PLACES)]
+    assert sorted(found) == pytest.approx([(index + 0.5) / fast_forward.PLACES for index in range(fast_forward.PLACES)])
     assert min(found[:3]) < 1 / 3 < 2 / 3 < max(found[:3])
-    assert places.place(BENCHMARK, places.PLACES) == places.place(BENCHMARK, 0)
+    assert fast_forward.place(BENCHMARK, fast_forward.PLACES) == fast_forward.place(BENCHMARK, 0)

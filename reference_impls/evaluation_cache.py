@@ -10,7 +10,7 @@ import numpy as np
 Made = TypeVar("Made")
 
 
-class Kept(Generic[Made]):
+class EvaluationCache(Generic[Made]):
     """Keeps the result of `make` for as long as the same arrays are given."""
 
     def __init__(self, make: Callable[[Mapping[str, np.ndarray]], Made]) -> None:

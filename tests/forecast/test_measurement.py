@@ -7,7 +7,7 @@ from suite import config
 from suite.bricks import record as bricks
 from suite.errors import UserError
 from suite.forecast.__main__ import main
-from suite.forecast.kept import Kept
+from suite.forecast.measurement import Measurement
 from suite.measure import machine
 from suite.probe import record
 from tests.forecast import made
@@ -66,7 +66,7 @@ def test_a_probe_of_something_else_is_refused_and_nothing_of_one_reaches_the_ter
 @pytest.mark.parametrize("cpus", [0, 10**6, "4"])
 def test_where_a_probe_tells_no_possible_number_of_cpus_it_is_that_of_this_machine(cpus):
     probe, here = made.probe([10.0], 1.0).model_copy(update={"machine": {"logical_cpus": cpus}}), machine.detect()
-    assert Kept("probe", probe).node(here).logical_cpus == here.logical_cpus
+    assert Measurement("probe", probe).node(here).logical_cpus == here.logical_cpus
 
 
 def test_from_the_bricks_of_a_step(capsys, tmp_path):
@@ -115,7 +115,7 @@ def test_bricks_of_uneven_steps_are_counted_where_they_were_made():
     places = {"bricks": (0, 0, 0), "after": ((), (), ()), "starts": (0, 1), "at": (budget // 4, 3 * budget // 4)}
     for update, cautioned in ((places, False), ({**places, "at": ()}, True)):
         model = told.models[0].model_copy(update=update)
-        kept = Kept("timings.json", told.model_copy(update={"models": (model,)}))
+        kept = Measurement("timings.json", told.model_copy(update={"models": (model,)}))
         known = kept.rates(uneven, "torch", None, config.system("cpu"), machine.detect())
         assert any(note.startswith("CAUTION") for note in known.notes) == cautioned
         of_step = known.steps_until(np.array([budget / 8, float(budget)]), np.array([0, 0])) / known.step[0]

@@ -29,7 +29,7 @@ ACCELERATORS = TypeAdapter(Annotated[tuple[Accelerator, ...], Field(max_length=1
 
 
 @dataclass(frozen=True)
-class Kept:
+class Measurement:
     """The measurement that lies at `place`, the value of from=."""
 
     place: str
@@ -99,14 +99,14 @@ class Kept:
         return UserError(f"from={self.place} holds {holds}: nothing of {benchmark.name} in {framework}{size}")
 
 
-def read(place: str) -> Kept:
+def read(place: str) -> Measurement:
     """Read what from= names: the folder of a probe, or the file that `python -m suite.bricks measure` wrote.
 
     Raises UserError if it is neither, or if conf/ does not have its system.
     """
     path = Path(place)
     try:
-        kept = Kept(place, bricks.read(Timings, path) if bricks.holds(Timings, path) else record.read(path))
+        kept = Measurement(place, bricks.read(Timings, path) if bricks.holds(Timings, path) else record.read(path))
     except UserError as error:
         raise UserError(
             f"from={error}; a forecast takes what python -m suite.probe level={rates.LEVEL} out=PATH or "
