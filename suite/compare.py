@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
     args = parser.parse_intermixed_args(argv)
     if len(args.words) == 2 and all(probe_record.holds(Path(word)) for word in args.words):
         return _compare_probes(args.words, args.json)
-    named, data_dir = sources(args.words, args.data_dir)
+    named, data_dir = sources(args.words)
     if len(named) != 2:
         raise UserError(f"{len(named)} results given: name two. See {parser.prog} --help.")
     with bar() as progress:

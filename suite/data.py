@@ -26,8 +26,8 @@ BENCHMARK is a task at a scale, in either form:
   python -m suite.data fetch task=TASK scale=SCALE
 subset=0.01 takes that share of the training data, at least one shard, of benchmarks whose data are shards: for a pilot.
 
-The data folder is data_dir=FOLDER (or --data-dir FOLDER), else the environment variable SUITE_DATA, else a folder in
-the user's cache folder. Files that are already there, also read-only, are used as they are.
+The data folder is data_dir=FOLDER, else the environment variable SUITE_DATA, else a folder in the user's cache folder.
+Files that are already there, also read-only, are used as they are.
 Exit code: 0 fine, 1 verify found a fault, 2 a mistake in what was typed or a dataset that cannot be had.
 """
 WITH_CITATION = 120  # characters of a terminal that has room for it

@@ -139,12 +139,11 @@ class OneLineParser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def add_words(self, metavar: str, meaning: str, nargs: str | int = "+") -> None:
-        """Accept `words`, which are `nargs` words and options written name=value, and the data folder as --data-dir."""
+        """Accept `words`, which are `nargs` words and options written name=value."""
         self.add_argument("words", nargs=nargs, action="extend", metavar=metavar, help=meaning)
         self.add_argument(
             "words", nargs="*", action="extend", default=[], metavar="OPTION=VALUE", help="such as data_dir=FOLDER"
         )
-        self.add_argument("--data-dir", metavar="FOLDER", help="the data folder")
 
     def parse_words(self, argv: list[str], also: Iterable[str] = ()) -> argparse.Namespace:
         """Parse `argv`. Words that are written name=value go to `options`, and data_dir= to `data_dir`.
@@ -153,7 +152,7 @@ class OneLineParser(argparse.ArgumentParser):
         """
         args = self.parse_intermixed_args(argv)
         args.options, args.words = split_options(args.words, ("data_dir", *also))
-        args.data_dir = args.data_dir or args.options.pop("data_dir", None)
+        args.data_dir = args.options.pop("data_dir", None)
         return args
 
 

@@ -151,10 +151,9 @@ def test_a_list_of_files_that_is_none_is_one_line(tmp_path: Path, lines: str | N
         data.main(["ls"])
 
 
-@pytest.mark.parametrize("at", [["data_dir={}"], ["--data-dir", "{}"], ["--data-dir={}"]])
-def test_the_data_folder_can_be_named(tmp_path: Path, at: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_data_folder_can_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = str(tmp_path / "other")
-    assert data.main(["path", *[word.format(other) for word in at], "birds/small"]) == 0
+    assert data.main(["path", f"data_dir={other}", "birds/small"]) == 0
     assert capsys.readouterr().out == f"{other}/birds/a.bin\n"
 
 
@@ -210,7 +209,7 @@ def test_verify_tells_what_no_sum_holds(root: Path, tmp_path: Path, capsys: pyte
         (["ls", "--dir=x"], "unrecognized arguments: --dir=x"),
         ([], "do what? Give one of: ls, fetch, verify, path"),
         (["path", "birds/small", "data_dir="], "data_dir= has no value: give one, or leave it out"),
-        (["path", "birds/small", "--data-dir", ""], "an empty word follows --data-dir: give a value, or leave it out"),
+        (["path", "birds/small", ""], "an empty word follows birds/small: give a value, or leave it out"),
         (["path", "birds/small", "--data-dir="], "--data-dir= has no value"),
         (["ls", "birds/small", "scale=mini"], "scale=mini contradicts birds/small"),
         (["fetch", "birds/small", "subset=half"], "subset=half is no number"),

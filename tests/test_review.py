@@ -133,14 +133,13 @@ def test_many_findings_of_one_rule_do_not_flood_the_terminal(run, capsys):
     assert len(json.loads(capsys.readouterr().out)["findings"]) > 500
 
 
-@pytest.mark.parametrize("option", ["data_dir={}", "--data-dir={}"])
-def test_missing_data_is_an_error_that_says_how_to_get_it(run, tmp_path, monkeypatch, capsys, option):
+def test_missing_data_is_an_error_that_says_how_to_get_it(run, tmp_path, monkeypatch, capsys):
     mini, small = config.benchmark("image_classification", "mini"), config.benchmark("image_classification", "small")
     dataset = mini.dataset.model_copy(update={"files": small.dataset.files, "archive": small.dataset.archive})
     benchmark = mini.model_copy(update={"dataset": dataset})
     monkeypatch.setattr("suite.config.benchmark", lambda task, scale: benchmark)
     run.edit_config(lambda values: values["benchmark"].update(dataset=dataset.model_dump(mode="json")))
-    assert main([str(run.folder), option.format(tmp_path / "empty")]) == 2
+    assert main([str(run.folder), f"data_dir={tmp_path / 'empty'}"]) == 2
     printed = capsys.readouterr().out
     assert printed.splitlines()[-1].startswith("ERROR")
     assert "suite.data fetch" in printed

@@ -28,8 +28,8 @@ from suite.store.disk import LINK, refuse_unwritable, write_text
 EPILOG = """\
 FOLDER is the out= folder of python -m suite.run, a submission, or a folder that holds several of these; a folder of
 MLPerf Training's results is named with the rules of its round, as mlperf-5.1=FOLDER. Each is reviewed first, and its
-verdict stands beside its figures. The predictions are scored again on the dataset in data_dir=FOLDER (or --data-dir
-FOLDER), else in $SUITE_DATA, else in the user's cache folder; without it the verdict is "error".
+verdict stands beside its figures. The predictions are scored again on the dataset in data_dir=FOLDER, else
+in $SUITE_DATA, else in the user's cache folder; without it the verdict is "error".
 
   python -m suite.results runs/a runs/b --markdown                  tables for a document, on standard output
   python -m suite.results runs/a runs/b --curves docs/curves.svg    quality over samples and over time, with the target
@@ -150,7 +150,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--waivers", metavar="FILE", type=Path, help=EXCUSED)
     parser.add_argument("--witness-roots", metavar="FILE", type=Path, help=WITNESS_ROOTS)
     args = parser.parse_intermixed_args(argv)
-    args.sources, args.data_dir = sources(args.words, args.data_dir)
+    args.sources, args.data_dir = sources(args.words)
     if args.html and args.html.suffix != ".html":
         raise UserError(f"--html {shown(str(args.html))}: a page is called something.html; its tables lie beside it")
     if args.reference and not args.html:

@@ -49,7 +49,7 @@ class Source:
         return cls(Path(word))
 
 
-def sources(words: Sequence[str], data_dir: str | None) -> tuple[list[Source], str | None]:
+def sources(words: Sequence[str]) -> tuple[list[Source], str | None]:
     """The folders and the data folder that a command line names.
 
     Raises UserError for an unknown option, for an archive, and if no folder is named.
@@ -61,7 +61,7 @@ def sources(words: Sequence[str], data_dir: str | None) -> tuple[list[Source], s
         raise UserError("no results are named: give a FOLDER")
     for source in found:
         refuse_packed(source.folder)
-    return found, data_dir or options.get("data_dir")
+    return found, options.get("data_dir")
 
 
 @dataclass(frozen=True)

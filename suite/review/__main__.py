@@ -25,8 +25,8 @@ EPILOG = """\
 PATH is the out= folder of python -m suite.run: the evidence of one run, or run_1, run_2, ... of a result; a folder with
 several of these below it; or any of them as .zip or .tar (.gz, .bz2, .xz). With --ruleset mlperf-5.1 and the like it is
 a log, a benchmark's folder or a whole submission of MLPerf Training.
-The predictions are scored again on the dataset in data_dir=FOLDER (or --data-dir FOLDER), else in the folder that the
-environment variable SUITE_DATA names, else in the user's cache folder. rules.md gives the rules by their ids.
+The predictions are scored again on the dataset in data_dir=FOLDER, else in the folder that the environment variable
+SUITE_DATA names, else in the user's cache folder. rules.md gives the rules by their ids.
 A review runs none of a submission's code: suite audit PATH run_code=true trains a part again, and with equivalence=true
 holds an implementation of the submitter's own to the reference again.
 Use the command `suite` on what a stranger sent: python -m takes modules from the current folder, also a stranger's.

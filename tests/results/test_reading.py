@@ -196,15 +196,15 @@ def test_machine_of_a_description(described, machine, accelerators, tmp_path):
 def test_words_name_sources_and_the_data_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a=b").mkdir()
-    named, data = sources(["a=b", "mlperf-5.1=c", "data_dir=d"], None)
+    named, data = sources(["a=b", "mlperf-5.1=c", "data_dir=d"])
     assert [(each.ruleset, str(each.folder)) for each in named] == [("suite", "a=b"), ("mlperf-5.1", "c")]
     assert data == "d"
     monkeypatch.setenv("HOME", "home")
-    assert sources(["mlperf-5.1=~/c"], None)[0][0].folder == Path("home/c")
+    assert sources(["mlperf-5.1=~/c"])[0][0].folder == Path("home/c")
     with pytest.raises(UserError, match="did you mean 'data_dir'"):
-        sources(["x", "datadir=d"], None)
+        sources(["x", "datadir=d"])
     with pytest.raises(UserError, match="no results"):
-        sources(["data_dir=d"], None)
+        sources(["data_dir=d"])
 
 
 def test_figures_that_cannot_be_are_not_known(run):
