@@ -108,6 +108,10 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
             "global_batch_size 0 of parity/mini is not a whole number from 1",
         ),
         (
+            (*P, "hyperparameters.global_batch_size=-20"),
+            "global_batch_size -20 of parity/mini is not a whole number from 1",
+        ),
+        (
             (*P, "hyperparameters.global_batch_size=300"),
             "global_batch_size 300 of parity/mini is more than the 200 samples between two evaluations",
         ),
