@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from suite.plots.charts import BOTTOM, HEIGHT, TOP, Scale
+from suite.plots.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Scale
 from suite.plots.profiles import profiles
+from suite.plots.scatter import LogScale
 from suite.results import page
 from suite.results.across import of_comparisons, profile, standings
 from suite.results.comparison import compare, format_interval, ratio, ratio_interval
@@ -151,6 +152,10 @@ def test_profiles_are_those_of_dolan_and_more():
     heights = [{float(place.split(",")[1]) for place in curve.points.split()} for curve in chart.curves]
     assert heights[0] == {up.at(0), up.at(1 / 3), up.at(2 / 3), up.at(1.0)}
     assert heights[1] == {up.at(0), up.at(1 / 3), up.at(2 / 3)}
+    factors = [[1, 1, 1, 1, 1, 4, 4, 4], [1, 1, 1, 2, 2, 4], [1, 2, 2, 4]]
+    across = LogScale([1.0, 4.0], LEFT, WIDTH - RIGHT)
+    for curve, right in zip(chart.curves, factors, strict=True):
+        assert [float(place.split(",")[0]) for place in curve.points.split()] == [across.at(each) for each in right]
     assert profiles({"a": {"x": 1.0}, "b": {"y": 1.0}}) is None
     assert profile([result("a", "one/small", 10.0)], page.system_of) is None
 

@@ -33,6 +33,7 @@ def test_dots_stand_where_their_figures_are():
     assert quick.x < cheap.x == neither.x
     assert quick.y == neither.y < cheap.y  # pixels grow downwards
     assert [dot.front for dot in drawn.dots] == [True, True, False]
+    assert all(dot.numbered for dot in drawn.dots)
     assert drawn.front == f"{quick.x},{quick.y} {cheap.x},{quick.y} {cheap.x},{cheap.y}"
     for dot in drawn.dots:
         assert LEFT < dot.x < WIDTH - RIGHT
