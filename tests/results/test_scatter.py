@@ -52,8 +52,12 @@ def test_only_results_that_rank_are_on_the_front():
     unlike = [costing(9.0, 3.0, runs_needed=5), costing(8.0, 2.0, own_price=True)]
     (drawn,) = scatters([costing(10.0, 4.0), *unlike])
     assert [dot.front for dot in drawn.dots] == [True, False, False]
+    assert drawn.remark == "at a price of the submitter's own: 3"
     unpriced = entry(10.0, runs=(run(cost=None, currency=None),) * 3, own_price=True)
-    assert [dot.front for dot in scatters([unpriced])[0].dots] == [True]
+    (drawn,) = scatters([unpriced])
+    assert ([dot.front for dot in drawn.dots], drawn.remark) == ([True], "")
+    (drawn,) = scatters([costing(10.0, 4.0), unpriced])
+    assert (drawn.left_out, drawn.remark) == (1, "")
 
 
 def test_numbers_do_not_touch_and_those_of_the_front_come_first():
