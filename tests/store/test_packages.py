@@ -86,6 +86,13 @@ def test_a_module_that_exits_when_it_is_imported_does_not_end_the_command(tmp_pa
         packages.imported("leaving", "leaving")
 
 
+@pytest.mark.parametrize("name", ["suite.nothing", "tasks.nothing", "reference_impls.nothing"])
+def test_a_module_of_the_suite_s_own_that_is_missing_is_no_missing_package(site, name):
+    (site / f"imports_{name.replace('.', '_')}.py").write_text(f"import {name}\n")
+    with pytest.raises(ModuleNotFoundError, match=f"No module named '{name}'"):
+        packages.imported(f"imports_{name.replace('.', '_')}", "speech")
+
+
 def test_a_missing_framework_is_named_before_the_task_s_packages(site):
     distributions.install(site, "time-to-accuracy", torch=["a-torch", "a-vision"], translation=["a-bleu", "a-torch"])
     assert packages.missing("translation", TORCH) == ["a-torch", "a-vision", "a-bleu"]
