@@ -68,6 +68,10 @@ P = ("task=parity", "framework=numpy", "hw=cpu")
         ((*P, "dataset.subset=0.5"), "dataset.subset is not to be given: write subset=0.5"),
         ((*P, "dataset={subset: 0.5}"), "dataset.subset is not to be given: write subset=0.5"),
         ((*P, "target=97", "dry_run=true"), "target 97 of parity/mini is out of reach"),
+        (
+            (*P, "evaluation.first=20001", "dry_run=true"),
+            "evaluation.first 20001 of parity/mini is beyond budget_samples 20000",
+        ),
         ((*P, "metric=acuracy", "dry_run=true"), "unknown metric of parity/mini 'acuracy': did you mean 'accuracy'?"),
         ((*P, "targt=1"), "'targt': did you mean 'target'"),
         ((*P, "budget_samples=0"), "budget_samples is 0: Input should be greater than 0"),
