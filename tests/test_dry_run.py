@@ -182,23 +182,24 @@ def test_the_plan_says_that_a_driver_is_there_and_no_accelerator_was_found(here,
 
 
 @pytest.mark.parametrize(
-    ("architecture", "allowed", "refused"),
+    ("precision", "architecture", "allowed", "refused"),
     [
-        ("sm_75", "0", True),
-        ("sm_80", "0", False),
-        ("sm_120", "0", False),
-        ("gfx942", "0", True),
-        ("gfx942", "1", False),
-        ("gfx1100", "1", True),
-        ("example", "0", False),
+        ("tf32", "sm_75", "0", True),
+        ("fp32", "sm_75", "0", False),
+        ("tf32", "sm_80", "0", False),
+        ("tf32", "sm_120", "0", False),
+        ("tf32", "gfx942", "0", True),
+        ("tf32", "gfx942", "1", False),
+        ("tf32", "gfx1100", "1", True),
+        ("tf32", "example", "0", False),
     ],
 )
-def test_tf32_is_refused_where_it_would_be_fp32(here, planned, monkeypatch, architecture, allowed, refused):
+def test_tf32_is_refused_where_it_would_be_fp32(here, planned, monkeypatch, precision, architecture, allowed, refused):
     monkeypatch.setenv("HIPBLASLT_ALLOW_TF32", allowed)
     found = replace(fakes.machine(), accelerators=(Accelerator("A", 80.0, architecture, True),))
     monkeypatch.setattr("suite.run.__main__.detect", lambda: found)
     said = f"It could not be run here: precision=tf32: A ({architecture}) multiplies fp32 as it is; tf32 takes sm_80"
-    assert (said in planned("task=translation hw=auto scale=mini precision=tf32")) == refused
+    assert (said in planned("task=translation hw=auto scale=mini", f"precision={precision}")) == refused
 
 
 def test_dry_run_plans_for_more_accelerators_than_the_reference_trains_on(here, planned):
