@@ -185,6 +185,14 @@ def test_millions_of_samples_are_written_in_full():
 def test_run_without_evaluations_has_no_curve():
     drawn = svg(figures([entry(runs=(run(history=History()),))]))
     assert "No evaluation." in drawn
+    (figure,) = figures([entry(runs=(run(history=History()), run(reached=False), run()))])
+    assert (figure.ends, figure.remarks) == (["cross", "dot"], "1 of 2 NOT REACHED (cross)")
+
+
+def test_curves_over_samples_are_drawn_only_where_those_of_all_runs_are_known():
+    untold = History(points=(Point(1.0, None, 0.1),))
+    (figure,) = figures([entry(runs=(run(), run(history=untold)))])
+    assert [chart.axis for chart in figure.charts] == ["seconds"]
 
 
 @pytest.mark.parametrize("evil", HOSTILE)
