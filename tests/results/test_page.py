@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from suite.record.history import History, Point
 from suite.results.exporting import as_csv, as_json
 from suite.results.links import link
-from suite.results.page import MAX_POINTS, html, ratios, thinned
+from suite.results.page import MAX_POINTS, drawings, html, ratios, thinned
 from tests.results.maker import HOSTILE, entry, everywhere, run
 from tests.review.page import ATTRIBUTES, TAGS, Page, has_policy
 
@@ -180,8 +180,15 @@ def test_curves_of_many_evaluations_are_thinned_to_their_end():
     kept = thinned(run(history=History(points=points))).history.points
     assert len(kept) <= MAX_POINTS
     assert kept[-1] == points[-1]
-    few = run()
-    assert thinned(few) == few
+    for few in (run(), run(history=History())):
+        assert thinned(few) == few
+
+
+def test_curves_are_named_by_their_runs_and_how_these_ended():
+    ended = (run(path="log.txt", seed=1), run(reached=False), run(noise=("others",)), run(path="a/b.txt", seed=None))
+    for drawn in drawings(entry(runs=ended)):
+        names = [curve.name for curve in drawn.curves]
+        assert names == ["log.txt", "run_1, NOT REACHED", "run_1, NOISY", "b.txt"]
 
 
 def test_says_of_how_many_runs_the_curves_are():
