@@ -123,6 +123,12 @@ def test_a_mistake_is_named_and_nothing_is_written(words, tmp_path, monkeypatch)
     assert not (folder.CONF.parent / "suite/ours").exists()
 
 
+@pytest.mark.parametrize("words", [[], ["-h"], ["task=speech", "--help"]])
+def test_help_tells_both_forms(words, capsys):
+    assert main(words) == 0
+    assert "suite.new implementation=PATH task=TASK [framework=FRAMEWORK]\n" in capsys.readouterr().out
+
+
 def test_a_task_whose_extra_lacks_a_package_is_not_written(without_tasks, monkeypatch):
     site = without_tasks / "site"
     site.mkdir()
