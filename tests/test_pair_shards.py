@@ -92,6 +92,11 @@ def test_other_archives_are_refused(tmp_path: Path, lines: tuple[list[str], list
         shards.make("full", tmp_path, *shard)
 
 
+def test_a_line_that_is_no_utf_8_or_cannot_be_printed_is_a_line_of_text() -> None:
+    """The languages' lines must not shift."""
+    assert texts.cleaned("\ta\u00a0 soft\u00ad hyphen\n".encode() + b"\xff") == "a soft hyphen \ufffd"
+
+
 @pytest.mark.parametrize("content", [b"", b"\0" * 100, (93).to_bytes(8, "little") + b"x" * 92, b"\xff" * 100])
 def test_a_file_that_holds_less_than_it_says_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "subwords.bin").write_bytes(content)
