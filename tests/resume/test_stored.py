@@ -1,6 +1,8 @@
 """The plan that the evidence of an interrupted command holds, and what contradicts it."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -9,7 +11,7 @@ from suite import config
 from suite.config.plan import Plan
 from suite.errors import UserError
 from suite.record.system import STATUSES
-from suite.run.resuming import from_evidence
+from suite.run.resuming import from_evidence, gone_on_by
 
 WITNESS = "http://witness.example/tsr"
 HW = config.system("cpu", {**config.load("hw", "cpu"), "workers": 2, "price_per_hour": 1.5})
@@ -68,8 +70,22 @@ def test_what_repeats_it_in_other_words_is_no_contradiction(plan, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     given = {"out": f"{plan.out}/", "hw": "auto", "evaluation": {}, "hw.price_per_hour": 1.5, "seed": "3"}
     assert from_evidence(written(plan), given, None).resolved(1) == plan.resolved(1)
-    with pytest.raises(UserError, match=r"^evaluation=\{'often': None\} comes too late"):
-        from_evidence(plan.out, {"evaluation": {"often": None}}, None)
+    for other in ({"often": None}, {"every": 7}):
+        with pytest.raises(UserError, match=rf"^evaluation={re.escape(str(other))} comes too late"):
+            from_evidence(plan.out, {"evaluation": other}, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "again"),
+    [
+        ({"task": "speech", "framework": "torch", "seed": 3, "hw.workers": 2}, ""),
+        ({"mlflow": False, "data_dir": "/My Data"}, " data_dir='/My Data' mlflow=false"),
+        ({"implementation": "/my/code", "framework": "torch"}, " implementation=/my/code framework=torch"),
+        ({"resume": "out", "hw.workers": 2}, " hw.workers=2"),
+    ],
+)
+def test_the_command_that_goes_on_repeats_what_the_evidence_lacks(given, again):
+    assert gone_on_by(Path("out"), given) == f"resume=out{again}"
 
 
 @pytest.mark.parametrize(
