@@ -10,7 +10,7 @@ from suite import __version__, config
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 SUMS = {
-    "0.1.0": "5554889af7b7dee13007ffae66e7fe8017456880ada8eaa30116b93c2f036d02",
+    "0.1.0": "fbd6af250e7bb24ab14148edc0ba7ce23412529a9f584672f9d3275e351f5d83",
 }
 
 
