@@ -1,81 +1,27 @@
-"""`python -m suite.serve`, as its user types it: in this process, and over HTTP."""
+"""`python -m suite.serve`, as its user types it, in this process."""
 
-import io
 import json
 import re
-import signal
-import socket
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import requests
 
 from suite import config
 from suite.errors import BrokenContract, UserError
 from suite.harness import contract
 from suite.harness.contestant import read
 from suite.harness.seeds import evaluation_seed
-from suite.measure.noise import Environment
 from suite.probe.showing import number
 from suite.record import evidence, mllog
 from suite.serve.__main__ import main, place
 from suite.serve.model import Model, examples
 from suite.serve.options import parse
-from suite.serve.web import MAX_BYTES, Client
 from suite.store.task import load_task
-from tests.command import PROJECT, refuses, run, start
-
-OURS = PROJECT / "tests/implementations/alike"
-LOAD = ("scenario=single-stream,server", "rate=2000", "latency=2", "seconds=0.3")
+from tests.command import refuses, run
+from tests.serve.conftest import OURS, asked
 
 pytest.importorskip("mlperf_loadgen")
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A run of a few steps whose states were kept."""
-    folder = tmp_path_factory.mktemp("serve")
-    words = ("task=image_classification", "scale=mini", "hw=cpu", f"implementation={OURS}", "checkpoints=keep")
-    done = run(folder, "suite.run", *words, "division=open", "budget_samples=4000", "mlflow=false", "out=kept")
-    assert (folder / "kept/states").exists(), done.stdout + done.stderr
-    return folder / "kept"
-
-
-@pytest.fixture(scope="module")
-def server(trained):
-    """The address of a server of that run; it ends as Ctrl-C ends it."""
-    process = start(trained, "suite.serve", str(trained), f"implementation={OURS}", "listen=0", "queue=20")
-    told = process.stdout.readline()
-    yield told.split()[0]
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGINT, errors
-    assert "Traceback" not in errors
-
-
-def asked(capsys, *words: str) -> dict:
-    assert main([*words, f"implementation={OURS}", "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def test_served_answers_have_the_quality_that_the_run_logged(trained, server, capsys, monkeypatch):
-    ours = []
-    quiet = Environment(("somebody worked",), {})
-    monkeypatch.setattr("suite.measure.noise.before", lambda machine, workers: ours.append(workers) or quiet)
-    for more, where in (((), "in this process"), ((f"url={server}",), f"over {server}")):
-        found = asked(capsys, str(trained), *LOAD, *more)
-        assert found["where"].endswith(where)
-        assert found["noisy"][0] == "somebody worked"
-        assert found["quality"] == found["trained"] > 0.5
-        assert [load["scenario"] for load in found["loads"]] == ["single-stream", "server"]
-        for load in found["loads"]:
-            assert load["queries"] >= 64
-            if not load["shed"]:
-                assert 0 < load["latencies"]["50"] <= load["latencies"]["99"]
-            assert load["failed"] == 0
-    assert ours == [(), (requests.get(f"{server}/health", timeout=60).json()["pid"],)]
 
 
 def test_the_examples_are_those_that_the_run_drew(trained, monkeypatch):
@@ -209,38 +155,6 @@ def test_the_highest_rate_lies_between_one_that_keeps_the_bound_and_one_that_doe
     assert remark in page.read_text()
 
 
-def packed(**arrays) -> bytes:
-    content = io.BytesIO()
-    np.savez_compressed(content, **arrays)
-    return content.getvalue()
-
-
-def test_what_is_no_request_is_said_in_a_line_and_the_server_goes_on(server):
-    bomb = packed(test_images=np.zeros((2 * MAX_BYTES, 1), np.uint8))
-    assert len(bomb) < MAX_BYTES
-    for body, code, text in (
-        (b"junk", 400, "no .npz"),
-        (bomb, 400, "arrays of more than"),
-        (bytes(MAX_BYTES + 1), 413, "more than"),
-        (packed(test_images=np.array([{}])), 400, "no .npz of plain arrays"),
-        (packed(test_images=np.zeros((1, 9, 8, 1), np.uint8)), 400, "expected uint8 [N, 8, 8, 1]"),
-        (packed(test_images=np.zeros((0, 8, 8, 1), np.uint8)), 400, "not of one example"),
-        (packed(other=np.zeros(1)), 400, "expected test_images"),
-    ):
-        answer = requests.post(f"{server}/predict", data=body, timeout=60)
-        assert (answer.status_code, text in answer.json()["error"]) == (code, True), answer.text
-    good = packed(test_images=np.zeros((1, 8, 8, 1), np.uint8))
-    assert requests.post(f"{server}/predict", data=good, timeout=60).json().keys() == {"prediction"}
-    assert requests.get(f"{server}/health", timeout=60).json()["benchmark"] == "image_classification/mini"
-
-
-def test_a_client_that_goes_away_is_no_error(server):
-    host, port = server.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as client:
-        client.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc")
-    assert requests.get(f"{server}/health", timeout=60).ok  # the fixture looks at what the server said of it
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -282,12 +196,6 @@ def test_a_precision_that_the_code_does_not_know_is_one_line(trained):
         main([str(trained), f"implementation={OURS}", "precision=fp16"])
 
 
-def test_a_port_that_is_taken_is_found_before_a_model_is_built(trained, server, monkeypatch):
-    monkeypatch.setattr("suite.serve.__main__.load", lambda *given: pytest.fail("built"))
-    with pytest.raises(UserError, match="give another port"):
-        main([str(trained), f"implementation={OURS}", f"listen={server.rpartition(':')[2]}"])
-
-
 def test_a_task_that_cannot_be_asked_for_one_example_says_so(tmp_path):
     words = (
         "task=recommendation",
@@ -301,25 +209,3 @@ def test_a_task_that_cannot_be_asked_for_one_example_says_so(tmp_path):
     done = run(tmp_path, "suite.serve", "kept")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "no tasks/recommendation/requests.py" in done.stderr
-
-
-def test_a_load_asks_its_server_and_no_proxy(server, monkeypatch):
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(name)
-    plan = SimpleNamespace(benchmark=SimpleNamespace(name="image_classification/mini"))
-    images = {"test_images": np.zeros((1, 8, 8, 1), np.uint8)}
-    client = Client(server, SimpleNamespace(plan=plan, request=lambda index: images))
-    assert client.submit(0).result(60) in range(10)
-
-
-def test_a_server_ends_though_a_client_says_no_more(trained, tmp_path):
-    process = start(tmp_path, "suite.serve", str(trained), f"implementation={OURS}", "listen=0")
-    host, port = process.stdout.readline().split()[0].removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))) as client:
-        client.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc")
-        assert requests.get(f"http://{host}:{port}/health", timeout=60).ok
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGINT
-    assert "Traceback" not in errors
