@@ -214,7 +214,7 @@ def state_dict(
 
     `updates` is how many steps Adam has taken: fewer than `step` where loss scaling skipped some.
     """
-    state = _copies({**_weights(model), **_moments(model, optimizers)})
+    state = copies({**weights(model), **_moments(model, optimizers)})
     if "updates" in state:
         state["updates"] = state["updates"].astype(np.int64)  # as Keras has it
     if scaler.is_enabled():
@@ -232,7 +232,7 @@ def load_state_dict(
     state: Mapping[str, np.ndarray],
 ) -> int:
     """Load a state of either framework in place; moments that it lacks start at zero. Returns the step."""
-    for name, tensor in _weights(model).items():
+    for name, tensor in weights(model).items():
         tensor.copy_(torch.from_numpy(np.asarray(state[name])))
     for optimizer in optimizers:
         for name, tensor in _moments(model, [optimizer]).items():
@@ -263,7 +263,7 @@ class TorchTrainer(Trainer[Hyper, Fed]):
         self.fed = None
 
 
-def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
+def copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
     """Copies of the tensors as C-ordered arrays; those from an accelerator are waited for together.
 
     They arrive in pinned memory, which PyTorch keeps for later copies.
@@ -278,7 +278,7 @@ def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
     }
 
 
-def _weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Parameters and buffers, except batch norm's count of batches, which nothing uses."""
     return {name: value for name, value in model.state_dict().items() if not name.endswith("num_batches_tracked")}
 

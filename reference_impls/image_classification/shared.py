@@ -42,6 +42,7 @@ class Hyperparameters(Recipe):
     opt_end_learning_rate: float  # as a fraction of the first
     whiten_bias_epochs: int
     norm_momentum: float
+    ema_samples: float  # time constant of the exponential moving average of the weights, which evaluations see
     eval_shift_fraction: float  # of the test images, the least certain, also seen mirrored, and shifted by one pixel
 
     def size(self, epoch: int) -> int:
@@ -53,6 +54,11 @@ class Hyperparameters(Recipe):
         return (
             max(1 - epoch / len(self.epoch_sizes), 0.0) * (1 - self.opt_end_learning_rate) + self.opt_end_learning_rate
         )
+
+    @property
+    def ema_decay(self) -> float:
+        """What a step leaves of the average before it: less in larger batches (Busbridge et al. 2023)."""
+        return max(1 - self.global_batch_size / self.ema_samples, 0.0)
 
     def whiten_learning_rate(self, epoch: float) -> float:
         """The factor for the whitening layer's bias, which is frozen after `whiten_bias_epochs`: 0 from there on."""

@@ -30,7 +30,7 @@ from reference_impls.image_classification.tensorflow_resnet import TensorFlowRes
 from reference_impls.image_classification.tensorflow_resnet import build as build_resnet
 from reference_impls.shares import part, require, share
 from reference_impls.tensorflow_optimizers import SGD, GradScaler, Muon
-from reference_impls.tensorflow_shared import TensorFlowTrainer, device_name, dtype
+from reference_impls.tensorflow_shared import TensorFlowTrainer, device_name, dtype, from_torch, to_torch, torch_name
 from reference_impls.tensorflow_workers import Workers
 from suite.harness.implementation import Device, TrainStats
 
@@ -98,8 +98,9 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         decay = hyper.opt_weight_decay * hyper.global_batch_size
         of_bias, of_head = decay / hyper.bias_learning_rate, decay / hyper.head_learning_rate
         with tf.device(self.device):
-            self.model = Network(shape[-1], hyper, self.workers, device)
-            self.model(tf.zeros((1, *shape[1:])), training=False)
+            self.model, self.averaged = (Network(shape[-1], hyper, self.workers, device) for _ in range(2))
+            for model in (self.model, self.averaged):
+                model(tf.zeros((1, *shape[1:])), training=False)
             named = {v.path: v for v in self.model.trainable_variables}
             self.muon = Muon(
                 [v for path, v in named.items() if "/conv" in path],
@@ -130,6 +131,18 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
         parameters = initial_parameters(hyper, shape[-1], CLASSES, seed)
         self.load_state_dict({**parameters, "step": np.array(0)})
 
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """See `TensorFlowTrainer`; the average of each weight is `average/<weight>`."""
+        averaged = {f"average/{torch_name(v.path)}": to_torch(v.path, v.numpy()) for v in self.averaged.weights}
+        return {**super().state_dict(), **averaged}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `TensorFlowTrainer`; an average that the state lacks starts at the weight."""
+        super().load_state_dict(state)
+        for variable in self.averaged.weights:
+            name = torch_name(variable.path)
+            variable.assign(from_torch(variable.path, state.get(f"average/{name}", state[name])))
+
     def train_until(self, samples: int) -> TrainStats:
         """See `Trainer`; the loss of a step is a sum, which is made a mean here."""
         stats = super().train_until(samples)
@@ -145,6 +158,7 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
             if self.step == 0:
                 first = normalised(self.training_images[:WHITEN_IMAGES], self.hyper)
                 self.model.whiten.kernel.assign(whitening(first))
+                self.averaged.whiten.kernel.assign(self.model.whiten.kernel)
         return self.draws.iterate(self.step)
 
     def train_step(self, draw: Draw) -> tf.Tensor:
@@ -184,6 +198,8 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
 
         gradients, split = self.workers.averaged(tape.gradient(scaled, variables)), len(self.muon.variables)
         self.scaler.step((gradients[:split], apply_muon), (gradients[split:], apply_sgd))
+        for average, weight in zip(self.averaged.weights, self.model.weights, strict=True):
+            average.assign(hyper.ema_decay * average + (1 - hyper.ema_decay) * weight)
         return loss
 
     def predict(self, data: Mapping[str, np.ndarray]) -> Sequence[Any]:
@@ -227,7 +243,7 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
             return tf.concat(parts, 0)[:count]
 
     def _batch_logits(self, images: tf.Tensor) -> tf.Tensor:
-        return self.model(images, training=False)
+        return self.averaged(images, training=False)
 
     def images(self, pixels: np.ndarray) -> tf.Tensor:
         """Bytes [N, S, S, C] as images on the device."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from reference_impls.evaluation_cache import EvaluationCache
 from reference_impls.image_classification.shared import (
@@ -36,6 +38,7 @@ from reference_impls.torch_shared import (
     all_at_once,
     autocast,
     compiled,
+    copies,
     dtype,
     grad_scaler,
     on_device,
@@ -44,6 +47,7 @@ from reference_impls.torch_shared import (
     torch_device,
     unwritten,
     warm_ups,
+    weights,
 )
 from reference_impls.torch_workers import Workers
 from suite.harness.implementation import Device, TrainStats
@@ -128,6 +132,9 @@ class TorchImageClassifier(TorchTrainer[Hyperparameters, Draw]):
         self.workers = Workers(device)
         self.model: Network = Network(shape[-1], hyper).to(self.device)
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.averaged = deepcopy(self.model).eval().requires_grad_(False)  # what evaluations see
+        self.average = get_ema_multi_avg_fn(hyper.ema_decay)  # type: ignore[no-untyped-call]
+        self.averages, self.weights = ([*weights(each).values()] for each in (self.averaged, self.model))
         named = dict(self.model.named_parameters())
         self.whiten_bias = named["whiten.bias"]
         self.whiten_bias.requires_grad_(False)  # it is trained in some steps only: its gradient is averaged apart
@@ -161,6 +168,17 @@ class TorchImageClassifier(TorchTrainer[Hyperparameters, Draw]):
         parameters = initial_parameters(hyper, shape[-1], CLASSES, seed)
         self.load_state_dict({**parameters, "step": np.array(0)})
 
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """See `TorchTrainer`; the average of each weight is `average/<weight>`."""
+        averaged = {f"average/{name}": value for name, value in weights(self.averaged).items()}
+        return {**super().state_dict(), **copies(averaged)}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """See `TorchTrainer`; an average that the state lacks starts at the weight."""
+        super().load_state_dict(state)
+        for name, tensor in weights(self.averaged).items():
+            tensor.copy_(torch.from_numpy(np.asarray(state.get(f"average/{name}", state[name]))))
+
     def train_until(self, samples: int) -> TrainStats:
         """See `Trainer`; the loss of a step is a sum, which is made a mean here."""
         stats = super().train_until(samples)
@@ -175,6 +193,7 @@ class TorchImageClassifier(TorchTrainer[Hyperparameters, Draw]):
         if self.step == 0:
             first = normalised(self.training.images[:WHITEN_IMAGES], self.hyper)
             self.model.whiten.weight.copy_(whitening(first))
+            self.averaged.whiten.weight.copy_(self.model.whiten.weight)
         return self.draws.iterate(self.step)
 
     def train_step(self, draw: Draw) -> torch.Tensor:
@@ -189,11 +208,11 @@ class TorchImageClassifier(TorchTrainer[Hyperparameters, Draw]):
             optimizer.zero_grad()
         loss = self.loss(on_device(share(draw.drawn, self.worker, 1), self.device), draw.size)
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-        self.whiten_bias.requires_grad_(False)  # so that evaluations are compiled once, and not anew when it is frozen
         self.workers.average(self.whiten_bias.grad)
         for optimizer in self.optimizers:
             self.scaler.step(optimizer)
         self.scaler.update()
+        self.average(self.averages, self.weights, None)
         return loss.detach()
 
     def _loss(self, drawn: torch.Tensor, size: int) -> torch.Tensor:
@@ -233,17 +252,15 @@ class TorchImageClassifier(TorchTrainer[Hyperparameters, Draw]):
     def logits(self, images: torch.Tensor) -> torch.Tensor:
         """Logits float32 [N, classes] of images [N, C, S, S]."""
         count = len(images)
-        self.model.eval()
         if self.device.type != "cpu":  # all batches of one shape and one layout
             images = F.pad(images, (0, 0, 0, 0, 0, 0, 0, -len(images) % EVAL_BATCH))
             images = images.contiguous(memory_format=torch.channels_last)
         parts = [self.batch_logits(part).clone() for part in torch.split(images, EVAL_BATCH)]
-        self.model.train()
         return torch.cat(parts)[:count]
 
     def _batch_logits(self, images: torch.Tensor) -> torch.Tensor:
         with autocast(self.device, self.dtype):
-            logits: torch.Tensor = self.model(images)
+            logits: torch.Tensor = self.averaged(images)
         return logits
 
     def images(self, pixels: np.ndarray) -> torch.Tensor:

@@ -28,7 +28,7 @@ ACCELERATORS = 1
 CLASSES = 10
 EVAL_BATCH = 500
 DTYPES = {"fp32": jnp.float32, "bf16": jnp.bfloat16}
-MOMENTUM = "momentum_buffer/"
+MOMENTUM, AVERAGE = "momentum_buffer/", "average/"
 
 
 class JaxImageClassifier:
@@ -61,6 +61,7 @@ class JaxImageClassifier:
             if self.step == 0:
                 first = np.asarray(normalised(self.images[:WHITEN_IMAGES], self.hyper))
                 self.state["whiten.weight"] = jax.device_put(whitening(first), self.device)
+                self.state[f"{AVERAGE}whiten.weight"] = self.state["whiten.weight"]
         size = self.hyper.global_batch_size
         while True:
             loss = self.train_step(next(self.steps))
@@ -89,15 +90,17 @@ class JaxImageClassifier:
         return classes
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Parameters, statistics, momenta and the step."""
+        """Parameters and statistics, their averages, momenta and the step."""
         return {name: np.array(value) for name, value in self.state.items()} | {"step": np.array(self.step)}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over a state, also of the reference; without momenta they start at zero."""
+        """Take over a state, also of the reference; momenta that it lacks are zero, averages the values."""
         held = {name: value for name, value in state.items() if name != "step"}
-        trained = [name for name in held if not name.startswith(MOMENTUM) and not fixed(name)]
-        momenta = {MOMENTUM + name: np.zeros_like(held[name]) for name in trained}
-        self.state = {name: jax.device_put(np.array(value), self.device) for name, value in (momenta | held).items()}
+        values = {name: value for name, value in held.items() if "/" not in name}
+        momenta = {MOMENTUM + name: np.zeros_like(value) for name, value in values.items() if not fixed(name)}
+        averages = {AVERAGE + name: value for name, value in values.items()}
+        whole = momenta | averages | held
+        self.state = {name: jax.device_put(np.array(value), self.device) for name, value in whole.items()}
         self.step, self.steps = int(state["step"]), None
 
 
@@ -119,7 +122,7 @@ def step(
 ) -> tuple[Arrays, jax.Array]:
     """The state after a step, and its loss; `whiten` says whether the whitening layer's bias is trained still."""
     moments = {name.removeprefix(MOMENTUM): value for name, value in state.items() if name.startswith(MOMENTUM)}
-    held = {name: value for name, value in state.items() if not name.startswith(MOMENTUM)}
+    held = {name: value for name, value in state.items() if "/" not in name}
     trained = {name: held[name] for name in moments if whiten or name != "whiten.bias"}
     x, chosen = seen(images, labels, drawn, hyper)
 
@@ -142,7 +145,8 @@ def step(
             rate = full * rates[1 if name == "whiten.bias" else 0]
             new = sgd(parameter, gradient, moment, rate, hyper.opt_momentum, decay / full)
         after[name], after[MOMENTUM + name] = new
-    return after, loss
+    kept = hyper.ema_decay
+    return after | {AVERAGE + name: kept * state[AVERAGE + name] + (1 - kept) * after[name] for name in held}, loss
 
 
 def seen(images: jax.Array, labels: jax.Array, drawn: jax.Array, hyper: Hyperparameters) -> tuple[jax.Array, jax.Array]:
@@ -164,8 +168,9 @@ def normalised(pixels: jax.Array, hyper: Hyperparameters) -> jax.Array:
 
 @partial(jax.jit, static_argnames=("hyper", "dtype"))
 def predicted(state: Arrays, pixels: jax.Array, hyper: Hyperparameters, dtype: Any) -> jax.Array:
-    """The class of each image of bytes [B, S, S, C]."""
-    return logits(state, normalised(pixels, hyper), dtype, hyper, training=False)[0].argmax(1)
+    """The class of each image of bytes [B, S, S, C], by the averaged parameters."""
+    averages = {name.removeprefix(AVERAGE): value for name, value in state.items() if name.startswith(AVERAGE)}
+    return logits(averages, normalised(pixels, hyper), dtype, hyper, training=False)[0].argmax(1)
 
 
 def build(
