@@ -41,4 +41,4 @@ def dropout_seed(seed: int, step: int, rank: int = 0) -> int:
     A checkpoint then needs no random state.
     """
     entropy = [seed, _DROPOUT_STREAM, step, *([rank] if rank else [])]
-    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
+    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]) >> 1

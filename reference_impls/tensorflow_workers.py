@@ -108,6 +108,7 @@ def _strategy(device: Device) -> tf.distribute.Strategy:
         tf.train.ClusterSpec({"worker": list(device.addresses)}),
         task_type="worker",
         task_id=device.rank,
+        num_accelerators={"GPU": 1} if device.kind == "gpu" else {},  # none is found by itself
         rpc_layer="grpc",
     )
     sending = tf.distribute.experimental.CommunicationOptions(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +19,8 @@ CLASSES = 10
 WHITEN_IMAGES = 5000
 WHITEN_EPSILON = 5e-4
 EPSILON = 1e-5  # of batch normalisation
+CPUINFO = Path("/proc/cpuinfo")  # Linux's; TensorFlow does not tell what a CPU has, PyTorch not before 2.11
+AMX = CPUINFO.exists() and "amx_bf16" in CPUINFO.read_text().split()
 _INIT_STREAM, _FLIP_STREAM = 1_000_001, 1_000_002  # random streams apart from those of the epochs
 
 

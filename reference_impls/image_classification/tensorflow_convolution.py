@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from reference_impls.image_classification.shared import AMX
 from reference_impls.tensorflow_shared import narrow
 
-CPUINFO = Path("/proc/cpuinfo")  # Linux's; TensorFlow does not tell what a CPU has
-AMX = CPUINFO.exists() and "amx_bf16" in CPUINFO.read_text().split()
 CHANNELS = 256  # from this many on it pays
 COLUMNS = 32
 

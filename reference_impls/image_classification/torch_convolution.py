@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-AMX = bool(torch.cpu.get_capabilities().get("amx_bf16"))
+from reference_impls.image_classification.shared import AMX
+
 CHANNELS = 256  # from this many on it pays; with 64 it does not
 COLUMNS = 32
 

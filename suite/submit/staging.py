@@ -21,7 +21,7 @@ from suite.rules.claims import MAX_DESCRIPTION
 from suite.rules.code import implementation
 from suite.rules.reading import WAIVERS, Evidence
 from suite.rules.seals import SEAL, Seal, findings
-from suite.store.disk import UnsafeFile, read_safely
+from suite.store.disk import MAX_FILE_BYTES, UnsafeFile, read_safely, sum_or_reason
 from suite.submit.code import Code, code
 from suite.submit.collecting import Collected
 from suite.submit.describing import Description, describe, empty, joined
@@ -43,23 +43,31 @@ class Declared:
     states: str | None = None
 
 
-def stored(target: Path, declared: Declared) -> Seal | None:
-    """The seal of the submission at `target`; None if there is none. Removes what a killed command left behind.
+def stored(target: Path, declared: Declared) -> tuple[Seal | None, list[str]]:
+    """The seal of the submission at `target`, None if there is none, and the paths of the files that it lacks.
 
-    Raises UserError if the submission is not as it was sealed, or is not the declared one.
+    Removes what a killed command left beside its place. Raises UserError if a sealed file is not as it was sealed, or
+    if the submission is not the declared one.
     """
     if not (target / SEAL).exists():
-        return None
+        return None, []
     for left in target.rglob(f".*{BESIDE}"):
         if left.is_file():
             left.unlink()
-    for finding in findings(target):
-        raise UserError(f"{target / finding.file} is not as {SEAL} has it: {finding.found}; restore it")
-    seal = Seal.read(target)
+    differences = list(findings(target))
+    seal = Seal.found(target)
+    for finding in differences:
+        if seal is None or finding.file in seal.files:
+            raise _unlike(target / finding.file, finding.found)
+    assert seal
     for name in ("org", "division", "category", "token"):
         if getattr(seal, name) != getattr(declared, name):
             raise UserError(f"{target} is of {name}={getattr(seal, name)}: give another out= for another submission")
-    return seal
+    return seal, [finding.file for finding in differences]
+
+
+def _unlike(path: Path, found: object) -> UserError:
+    return UserError(f"{path} is not as {SEAL} has it: {found}; restore it")
 
 
 def stage(
@@ -70,7 +78,7 @@ def stage(
     Returns the seal's entry for each result, and what is missing in descriptions. Raises UserError if something would
     be overwritten.
     """
-    seal = stored(target, declared)
+    seal, beyond = stored(target, declared)
     for path in seal.files if seal else ():
         (staged / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(target / path, staged / path)
@@ -86,6 +94,9 @@ def stage(
         _code(result, packed, staged)
         _description(result, declared, target, staged)
         places[result.place] = _said(result, packed, _states(result, staged) or declared.states)
+    for path in beyond:  # a command that ended while it moved files into place leaves the same ones
+        if sum_or_reason(target / path, MAX_FILE_BYTES) != sum_or_reason(staged / path, MAX_FILE_BYTES):
+            raise _unlike(target / path, "another file")
     missing = [
         f"systems/{name}.json: {key}"
         for name in sorted({place.split("/")[1] for place in places})

@@ -1,5 +1,7 @@
 """Convolutions of images that stand side by side (`torch_convolution.py`, `tensorflow_convolution.py`)."""
 
+import runpy
+
 import numpy as np
 import pytest
 
@@ -37,6 +39,14 @@ def test_images_side_by_side_do_not_see_each_other_in_tensorflow(batch, side, co
         found.append((convolved, *tape.gradient(convolved, (images, convolution.kernel), given)))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, 1e-7, 1e-7)
+
+
+def test_an_older_torch_need_not_tell_what_the_cpu_has(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from reference_impls.image_classification import torch_convolution
+
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    assert runpy.run_path(torch_convolution.__file__)["AMX"] == torch_convolution.AMX
 
 
 def test_a_wide_convolution_in_bf16_has_the_same_gradient_either_way_in_torch():

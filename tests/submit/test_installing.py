@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -12,7 +13,7 @@ from suite.errors import UserError
 from suite.rules.seals import SEAL
 from suite.submit import installing
 from suite.submit.__main__ import main
-from tests.submit.conftest import ORG, files
+from tests.submit.conftest import ORG, files, write_committed
 
 
 def test_a_full_disk_leaves_what_was_sealed(submit, told, monkeypatch):
@@ -46,6 +47,31 @@ def test_what_a_killed_command_left_beside_its_place_goes(submit, told):
     left.write_text("half of a")
     assert submit(f"description={told}") == 0
     assert not left.exists()
+
+
+def test_the_same_command_goes_on_where_one_ended_among_its_files(submit, told, tmp_path, monkeypatch):
+    assert submit(f"description={told}", "system=one") == 0
+    more = (f"runs={write_committed(tmp_path / 'more', seed=200)}", "system=two")
+    replace, moved = Path.replace, []
+
+    def failing(path, place):
+        if len(moved) == 3:
+            raise OSError(errno.EIO, "Input/output error")
+        moved.append(Path(place))
+        return replace(path, place)
+
+    words = [f"org={ORG}", "category=available", f"out={submit.folder.parent}", f"description={told}", *more]
+    with monkeypatch.context() as disk:
+        disk.setattr(installing.Path, "replace", failing)
+        with pytest.raises(UserError, match="Input/output error; mend that, and give the same command"):
+            main(words)
+    content = moved[-1].read_bytes()
+    moved[-1].write_text("another")
+    with pytest.raises(UserError, match=f"{moved[-1]} is not as .* another file; restore it"):
+        main(words)
+    moved[-1].write_bytes(content)
+    assert main(words) == 0
+    assert main([f"verify={submit.folder}"]) == 0
 
 
 def test_two_commands_do_not_write_one_submission(submit, told, tmp_path):
