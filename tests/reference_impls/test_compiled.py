@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+from torch.nn.modules.module import register_module_forward_pre_hook  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 from reference_impls import torch_shared  # noqa: E402
@@ -70,11 +71,13 @@ def counting(calls: Counter):
 
     def compiled(function, _):
         def call(*args, **keywords):
-            models = [value for value in vars(function.__self__).values() if isinstance(value, torch.nn.Module)]
-            trained = [(m.training, *(p.requires_grad for p in m.parameters())) for m in models]
+            models: list[torch.nn.Module] = []
             around = torch.is_grad_enabled(), Autocast.entered > 0
+            with register_module_forward_pre_hook(lambda model, _: models.append(model)):
+                result = function(*args, **keywords)
+            trained = [(m.training, *(p.requires_grad for p in m.parameters())) for m in models]
             calls[function.__name__, around, kind(trained), kind(args), kind(keywords), alike(args, keywords)] += 1
-            return function(*args, **keywords)
+            return result
 
         return call
 
