@@ -23,9 +23,15 @@ def bits(precision: str, module: ImplementationModule) -> int | None:
 
 
 def rounded(state: State, bits: int) -> State:
-    """The state with each weight of two or more axes rounded to the nearest of 2^bits - 1 values, which include 0."""
+    """The state with each weight of two or more axes rounded to the nearest of 2^bits - 1 values, which include 0.
+
+    So are the averages of weights, if predictions come from those.
+    """
     chosen = {name for name in states.weights(state) if state[name].ndim > 1}
-    return {name: _rounded(array, bits) if name in chosen else array for name, array in state.items()}
+    return {
+        name: _rounded(array, bits) if name.removeprefix(states.AVERAGE) in chosen else array
+        for name, array in state.items()
+    }
 
 
 def _rounded(array: np.ndarray, bits: int) -> np.ndarray:

@@ -25,6 +25,7 @@ from suite.store.task import KINDS
 
 STATES = "states"  # the folder of a run's evidence
 SMALL = 64 << 20  # bytes: a result's states that are smaller in total go into its submission
+AVERAGE = "average/"  # before the name of a weight: its average over steps, which predictions come from
 LONGEST_NAME = 200  # characters of an array's name in a state
 
 _NAME = re.compile(rf"{STATES}/(0|[1-9][0-9]{{0,17}})\.npz\Z")
@@ -44,7 +45,7 @@ def kept(folder: Path) -> list[Path]:
 def weights(state: Mapping[str, np.ndarray]) -> set[str]:
     """The names of the weights: floating-point arrays except the optimizer's moments, which are named MOMENT/WEIGHT.
 
-    Nor are activations weights that a model carries from one step to the next, which are named carry/NAME.
+    Nor are averages of weights (AVERAGE), nor activations that a model carries to the next step, named carry/NAME.
     """
     return {
         name
