@@ -10,7 +10,7 @@ from suite import __version__, config
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 SUMS = {
-    "0.1.0": "fbd6af250e7bb24ab14148edc0ba7ce23412529a9f584672f9d3275e351f5d83",
+    "0.1.0": "7768de7f0c7a67cc352930f01a9d700813cea4fbb86feaa1e6cbf2c1ef872a0b",
 }
 
 
