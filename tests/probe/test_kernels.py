@@ -221,6 +221,12 @@ def test_what_does_not_fit_is_one_marked_row(capsys, monkeypatch):
     assert cell.figures["not measured"].value == len(why)
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_recurrent_layers_are_made_in_bf16(framework):
+    for cell in ("vanilla", "gru", "lstm"):
+        instruments.load(framework).kernel(Recurrent(cell, 8, 3, 5), replace(DEVICE, precision="bf16")).run(1)
+
+
 @pytest.mark.slow  # starts a worker
 def test_workers_sum_over_each_other():
     command = ["-m", "suite.probe", "level=kernels", "kernels=all_reduce+quick", "precision=fp32", "hw=cpu", "--json"]

@@ -105,7 +105,13 @@ def _recurrent(it: Recurrent, noise: Noise, dtype: tf.DType) -> Call:
         "gru": keras.layers.GRU,
         "lstm": keras.layers.LSTM,
     }
-    layer = layers[it.cell](it.hidden, return_sequences=True, use_bias=False, dtype=dtype.name)
+    layer = layers[it.cell](
+        it.hidden,
+        return_sequences=True,
+        use_bias=False,
+        recurrent_initializer="glorot_uniform",  # an orthogonal matrix cannot be made in bf16
+        dtype=dtype.name,
+    )
     inputs = noise(it.batch, it.steps, 1)
     layer.build(inputs.shape)
     forward = tf.function(lambda values: layer(values))
