@@ -37,14 +37,17 @@ class Kernel(Workload):
     samples = 1
 
     def __init__(self, call: Call, device: str) -> None:
-        self.call, self.device = call, device
+        self.call, self.device = call, device.strip("/")
 
     def run(self, steps: int) -> None:
-        """See `Workload`."""
+        """See `Workload`. Raises UserError where TensorFlow took the host for an operation that the device lacks."""
         with tf.device(self.device):
             for _ in range(steps):
-                self.call()
+                made = self.call()
         tf.test.experimental.sync_devices()
+        for each in tf.nest.flatten(made):
+            if not each.device.endswith(self.device):
+                raise UserError(f"TensorFlow has no kernel of it in {each.dtype.name} for {self.device}")
 
 
 def kernel(problem: Problem, device: Device) -> Workload:
