@@ -101,8 +101,8 @@ def _past_proxies(addresses: Sequence[str]) -> None:
 @cache
 def _strategy(device: Device) -> tf.distribute.Strategy:
     implementation = tf.distribute.experimental.CommunicationImplementation
-    if device.kind == "gpu":
-        tf.config.set_visible_devices(gpus()[device.local_rank], "GPU")
+    # Of a machine whose processors train, TensorFlow would take the GPUs' whole memory in each worker
+    tf.config.set_visible_devices(gpus()[device.local_rank] if device.kind == "gpu" else [], "GPU")
     _past_proxies(device.addresses)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": list(device.addresses)}),

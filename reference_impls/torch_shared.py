@@ -24,6 +24,7 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 RECOMPILE_LIMIT = 64
 # Hints of PyTorch's compiler to silence: tf32 is a precision of its own here, and softmax stays as it is
 HINTS = ("TensorFloat32 tensor cores", r"\s*Online softmax is disabled")
+OWN_ATTENTION = " own attention"  # marks what was compiled under `own_attention`
 
 
 def dtype(device: Device) -> torch.dtype:
@@ -74,6 +75,8 @@ def own_attention() -> None:
     (NVIDIA/cudnn-frontend#1071). Without it the GPT has not been tried on a GPU yet.
     """
     torch.backends.cuda.enable_cudnn_sdp(False)
+    tag = torch.compiler.config.cache_key_tag  # PyTorch's cache does not ask for which kernels it compiled (2.11)
+    torch.compiler.config.cache_key_tag = tag.removesuffix(OWN_ATTENTION) + OWN_ATTENTION
 
 
 def built_for() -> str:

@@ -170,9 +170,7 @@ def _missing(data_dir: str | None, counters: Sequence[float | None], found: Mach
             if framework.name in frameworks(task) and (names := packages.missing(task, framework)):
                 what = f"{task} in {framework.title}: {packages.listed(names)}"
                 yield what, packages.install(task, framework)
-    for framework, failure in _broken():
-        what = f"{framework.title}, which is installed and cannot be imported: {failure}"
-        yield what, f"{packages.install(None, framework)} --force-reinstall"
+    yield from _unusable(found)
     for framework in _frameworks() if found.accelerators else []:
         if why := packages.without_compiler(framework):
             yield f"{framework.title}'s compiler", why
@@ -201,13 +199,16 @@ def _missing(data_dir: str | None, counters: Sequence[float | None], found: Mach
         yield "leave to read the CPU's energy counters", "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"
 
 
-def _broken() -> Iterator[tuple[Framework, str]]:
-    """The installed frameworks whose import fails, and why; each is tried in a process of its own, all at once."""
+def _unusable(found: Machine) -> Iterator[Row]:
+    """The installed frameworks whose import fails, or that see no accelerator where the machine has one.
+
+    Each is tried in a process of its own, all at once.
+    """
     installed = [framework for framework in _frameworks() if find_spec(framework.module)]
     tried = [
         subprocess.Popen(
-            [sys.executable, "-P", "-c", f"import {framework.module}"],
-            stdout=subprocess.DEVNULL,
+            [sys.executable, "-P", "-c", _counting(framework) if found.accelerators else f"import {framework.module}"],
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
@@ -215,9 +216,18 @@ def _broken() -> Iterator[tuple[Framework, str]]:
         for framework in installed
     ]
     for framework, process in zip(installed, tried, strict=True):
-        said = process.communicate()[1].strip()
+        seen, said = process.communicate()
         if process.returncode:
-            yield framework, said.splitlines()[-1] if said else f"ended by signal {-process.returncode}"
+            failure = said.strip().splitlines()[-1] if said.strip() else f"ended by signal {-process.returncode}"
+            what = f"{framework.title}, which is installed and cannot be imported: {failure}"
+            yield what, f"{packages.install(None, framework)} --force-reinstall"
+        elif seen.strip() == "0":
+            yield f"{framework.title} that sees this machine's accelerators", "docs/adding-a-machine.md"
+
+
+def _counting(framework: Framework) -> str:
+    """Code that prints how many accelerators a framework sees."""
+    return f"import {framework.module}; print({framework.accelerators})"
 
 
 def _frameworks() -> list[Framework]:

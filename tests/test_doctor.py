@@ -21,6 +21,7 @@ from suite.harness.implementation import frameworks
 from suite.harness.workers import starting
 from suite.harness.workers.channel import free_port
 from suite.harness.workers.place import Place
+from suite.measure import machine
 from suite.measure.accelerators import amd, nvidia
 from suite.probe.instruments import torch_all_reduce
 from suite.probe.instruments.torch_all_reduce import AllReduce
@@ -30,12 +31,12 @@ from tests.command import run
 from tests.eighth_task import HERE
 from tests.measure import fakes
 
-IMPORTED = doctor._broken
+UNUSABLE = doctor._unusable
 
 
 @pytest.fixture(autouse=True)
 def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_broken", lambda: iter(()))  # it imports every framework, for seconds
+    monkeypatch.setattr(doctor, "_unusable", lambda _: iter(()))  # it imports every framework, for seconds
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("SUITE_DATA", raising=False)
     fakes.install(monkeypatch)
@@ -186,7 +187,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_framework_that_cannot_be_imported_is_named(tmp_path, monkeypatch, capsys, code, said):
-    monkeypatch.setattr(doctor, "_broken", IMPORTED)
+    monkeypatch.setattr(doctor, "_unusable", UNUSABLE)
     (tmp_path / "torch.py").write_text(code)
     (tmp_path / "tensorflow.py").touch()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -203,7 +204,19 @@ def test_a_framework_is_not_taken_from_the_current_folder(tmp_path, monkeypatch)
             (tmp_path / folder_of / f"{name}.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "installed"))
     monkeypatch.chdir(tmp_path / "here")
-    assert list(IMPORTED()) == []
+    assert list(UNUSABLE(machine.detect())) == []
+
+
+def test_a_framework_that_sees_no_accelerator_is_named_where_there_is_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(doctor, "_unusable", UNUSABLE)
+    fakes.install(monkeypatch, fakes.Device("NVIDIA H200", "GPU-a"))
+    (tmp_path / "torch.py").write_text("class accelerator:\n    device_count = staticmethod(lambda: 1)")
+    (tmp_path / "tensorflow.py").write_text("class config:\n    list_physical_devices = staticmethod(lambda _: [])")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert doctor.main([]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^TensorFlow that sees this machine's accelerators +docs/adding-a-machine.md *$", shown, re.M)
+    assert "PyTorch that sees" not in shown
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ class Beams:
     found: torch.Tensor  # int64 [B, L], its subwords
     length: torch.Tensor  # int64 [B], without END
     done: torch.Tensor  # bool [B]
+    parents: torch.Tensor  # int64 [B * K], in which row of the cache the keys and values of each hypothesis are
     padding: torch.Tensor  # [B, 1, 1, S], of the source
     source: Sequence[KeysValues]  # [B, heads, S, d / heads], of each layer
     cache: Sequence[KeysValues]  # [B * K, heads, L, d / heads], of each layer
@@ -54,6 +55,7 @@ class Beams:
             found=empty(batch, longest),
             length=empty(batch),
             done=empty(batch, dtype=torch.bool),
+            parents=empty(batch * beam),
             padding=padding,
             source=[tuple(pair) for pair in source],
             cache=[(cached(), cached()) for _ in source],
@@ -68,6 +70,7 @@ class Beams:
         self.last.fill_(BEGIN)
         self.live.fill_(-1e9)  # at first all hypotheses of a sentence are one
         self.live[:, 0] = 0
+        torch.arange(len(self.parents), out=self.parents)
         self.best.fill_(-torch.inf)
         self.length.fill_(self.found.shape[1])
 
@@ -103,11 +106,12 @@ class Beams:
         kept = {
             field.name: getattr(self, field.name).index_select(0, sentences)
             for field in fields(self)
-            if field.name not in ("position", "source", "cache")
+            if field.name not in ("position", "parents", "source", "cache")
         }
         source = [tuple(x.index_select(0, sentences) for x in pair) for pair in self.source]
-        cache = [tuple(x.index_select(0, rows) for x in pair) for pair in self.cache]
-        return Beams(position=self.position, source=source, cache=cache, **kept)
+        cache = [tuple(x.index_select(0, self.parents[rows]) for x in pair) for pair in self.cache]
+        parents = torch.arange(len(rows), device=rows.device)
+        return Beams(position=self.position, parents=parents, source=source, cache=cache, **kept)
 
     def results(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The best translations, int64 [B, L], and how long they are; if none has ended, the likeliest hypothesis."""
@@ -121,8 +125,15 @@ def step(model: Transformer, beams: Beams, hyper: Network, width: int) -> None:
 
     A hypothesis is scored by log probability / length ** `length_penalty`, END counted. A sentence is done when the
     best finished hypothesis scores no less than its live ones do.
+
+    Keys and values follow their hypotheses before others are added, not after: PyTorch's compiler would then reorder
+    them in one pass, which writes over rows before it has read them (pytorch/pytorch#198270).
     """
     batch, beam = beams.live.shape
+    if beam > 1:
+        for whole in chain.from_iterable(beams.cache):
+            used = whole[:, :, :width]
+            used.copy_(used.index_select(0, beams.parents))
     memory = (beams.source, beams.padding)
     logits = model.following(beams.last.flatten(), memory, beams.cache, beams.position, width)
     scores, subwords = logits.topk(beam + 1)
@@ -146,9 +157,6 @@ def step(model: Transformer, beams: Beams, hyper: Network, width: int) -> None:
     if beam > 1:
         parents = (chosen // (beam + 1) + rows[:, None] * beam).flatten()
         beams.history.copy_(beams.history.flatten(0, 1).index_select(0, parents).view(beams.history.shape))
-        for pair in beams.cache:
-            for whole in pair:
-                used = whole[:, :, :width]
-                used.copy_(used.index_select(0, parents))
+        beams.parents.copy_(parents)
     beams.history.index_copy_(2, beams.position, beams.last[:, :, None])
     beams.position.add_(1)

@@ -284,3 +284,5 @@ class Framework(Values):
     """Packages that its own import would load if installed, and that no reference in it uses."""
     c_compiler: bool = False
     """Whether it compiles for accelerators with a C compiler and Python's headers, on the machine that trains."""
+    accelerators: str | None = None
+    """An expression of its module that says how many accelerators it sees."""

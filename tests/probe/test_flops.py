@@ -262,3 +262,14 @@ def test_an_operation_of_tensorflow_without_a_count_is_not_known():
         tf.sparse.sparse_dense_matmul(tf.sparse.eye(3), tf.ones((3, 3)))
 
     assert instruments.load("tensorflow").flops(sparse) == {"SparseTensorDenseMatMul": None}
+
+
+def test_a_concrete_function_of_tensorflow_is_refused():
+    """Its products would be left out beside those of other functions."""
+    product = tf.function(tf.matmul).get_concrete_function(*[tf.TensorSpec((2, 2))] * 2)
+
+    def step() -> None:
+        product(tf.matmul(tf.ones((2, 2)), tf.ones((2, 2))), tf.ones((2, 2)))
+
+    with pytest.raises(UserError, match=r"a step calls the ConcreteFunction __inference_\w+, which runs as one"):
+        instruments.load("tensorflow").flops(step)

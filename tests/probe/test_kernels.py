@@ -221,6 +221,22 @@ def test_what_does_not_fit_is_one_marked_row(capsys, monkeypatch):
     assert cell.figures["not measured"].value == len(why)
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_recurrent_layers_are_made_in_bf16(framework):
+    for cell in ("vanilla", "gru", "lstm"):
+        instruments.load(framework).kernel(Recurrent(cell, 8, 3, 5), replace(DEVICE, precision="bf16")).run(1)
+
+
+@pytest.mark.slow
+def test_what_tensorflow_has_for_processors_alone_is_not_timed_as_a_gpu_s(monkeypatch):
+    """TensorFlow would take the processor for it and say nothing."""
+    library = instruments.load("tensorflow")
+    monkeypatch.setattr("suite.probe.instruments.tensorflow_kernels.device_name", lambda _: "/GPU:0")
+    made = library.kernel(SparseProduct(8, 4, 8, 0.5), Device("gpu", "bf16"))
+    with pytest.raises(UserError, match=r"^TensorFlow has no kernel of it in bfloat16 for GPU:0$"):
+        made.run(1)
+
+
 @pytest.mark.slow  # starts a worker
 def test_workers_sum_over_each_other():
     command = ["-m", "suite.probe", "level=kernels", "kernels=all_reduce+quick", "precision=fp32", "hw=cpu", "--json"]

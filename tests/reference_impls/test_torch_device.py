@@ -95,3 +95,18 @@ def test_a_state_is_waited_for_once(monkeypatch):
     state = shared.state_dict(model, [], shared.grad_scaler(torch.device("cpu"), torch.float32), 5)
     assert {name: array.sum() for name, array in state.items()} == {"weight": 6, "bias": 6, "step": 5}
     assert len(waits) == 1
+
+
+def test_attention_that_was_compiled_for_cudnn_s_kernels_is_compiled_anew_for_pytorch_s(monkeypatch, tmp_path):
+    own_attention = import_module("reference_impls.torch_shared").own_attention
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("torch.compiler.config.cache_key_tag", "")
+    cached, given = torch._dynamo.utils.counters["aot_autograd"], torch.ones(1, 1, 8, 8)
+    found = []
+    for choose in (lambda: torch.backends.cuda.enable_cudnn_sdp(True), own_attention, own_attention):
+        choose()
+        torch._dynamo.reset()
+        before = cached["autograd_cache_hit"]
+        torch.compile(torch.nn.functional.scaled_dot_product_attention, dynamic=False)(given, given, given)
+        found.append(cached["autograd_cache_hit"] > before)
+    assert found == [False, False, True]

@@ -1,5 +1,7 @@
 """Beam search on the device: it finds what the search in numpy finds, ends, and keeps the sentences' order."""
 
+import os
+import shutil
 from importlib import import_module
 from unittest import mock
 
@@ -134,6 +136,37 @@ def test_finds_what_numpy_finds_with_the_same_weights(framework, kind, trained):
             found |= dict(zip(chosen.tolist(), map(tuple, batch), strict=False))
         assert len(set(found.values())) > 10
         assert sorted(found) == list(range(20))
+
+
+class Remembering:
+    """A model in PyTorch whose next subword depends on all before it: `drawn` [V, V], which it keeps in its cache."""
+
+    def __init__(self, drawn):
+        self.drawn = drawn
+
+    def following(self, subwords, memory, cache, position, width):
+        """What the search asks of a Transformer."""
+        for whole in cache[0]:
+            whole.index_copy_(2, position, self.drawn[subwords][:, None, None])
+        return cache[0][0].sum((1, 2)) - cache[0][1].square().sum((1, 2))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which(os.environ.get("CXX", "g++")), reason="no C++ compiler")
+def test_a_compiled_search_finds_what_the_search_finds():
+    """The compiler for GPUs, whose kernels are those of a CPU here."""
+    torch = pytest.importorskip("torch")
+    search = import_module("reference_impls.translation.torch_search")
+    hyper, most = hyperparameters(beam_size=4), 16
+    model = Remembering(torch.from_numpy(np.random.default_rng(0).normal(size=(32, 32)).astype(np.float32)))
+    keys, padding = torch.zeros(8, 1, 2, 32), torch.zeros(8, 1, 1, 2)
+    found = []
+    for step in (search.step, torch.compile(search.step, dynamic=False)):
+        beams = search.Beams.begin(([(keys, keys)], padding), hyper.beam_size, most)
+        for _ in range(most):
+            step(model, beams, hyper, most)
+        found.append(beams.history.tolist())
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import (
     Function,
     _FrequentTracingDetectorManager,
 )
-from tensorflow.python.framework import op_callbacks
+from tensorflow.python.framework import op_callbacks, op_def_registry
 
 from suite.errors import UserError
 from suite.harness.implementation import Device, unseen
@@ -122,10 +122,21 @@ def told_of_operations(callback: Callable[..., object]) -> Iterator[None]:
 
 @contextmanager
 def run_eagerly(told: Callable[..., object]) -> Iterator[None]:
-    """Context in which graphs are run operation by operation, and `told` is given each."""
+    """Context in which graphs are run operation by operation, and `told` is given each.
+
+    Raises UserError for a ConcreteFunction, which TensorFlow runs as one all the same.
+    """
+
+    def told_each(kind: str, *others: Any) -> object:
+        if op_def_registry.get(kind) is None:
+            raise UserError(
+                f"a step calls the ConcreteFunction {kind}, which runs as one operation: call its tf.function instead"
+            )
+        return told(kind, *others)
+
     tf.config.run_functions_eagerly(True)
     try:
-        with told_of_operations(told):
+        with told_of_operations(told_each):
             yield
     finally:
         tf.config.run_functions_eagerly(False)

@@ -37,14 +37,17 @@ class Kernel(Workload):
     samples = 1
 
     def __init__(self, call: Call, device: str) -> None:
-        self.call, self.device = call, device
+        self.call, self.device = call, device.strip("/")
 
     def run(self, steps: int) -> None:
-        """See `Workload`."""
+        """See `Workload`. Raises UserError where TensorFlow took the host for an operation that the device lacks."""
         with tf.device(self.device):
             for _ in range(steps):
-                self.call()
+                made = self.call()
         tf.test.experimental.sync_devices()
+        for each in tf.nest.flatten(made):
+            if not each.device.endswith(self.device):
+                raise UserError(f"TensorFlow has no kernel of it in {each.dtype.name} for {self.device}")
 
 
 def kernel(problem: Problem, device: Device) -> Workload:
@@ -105,7 +108,13 @@ def _recurrent(it: Recurrent, noise: Noise, dtype: tf.DType) -> Call:
         "gru": keras.layers.GRU,
         "lstm": keras.layers.LSTM,
     }
-    layer = layers[it.cell](it.hidden, return_sequences=True, use_bias=False, dtype=dtype.name)
+    layer = layers[it.cell](
+        it.hidden,
+        return_sequences=True,
+        use_bias=False,
+        recurrent_initializer="glorot_uniform",  # an orthogonal matrix cannot be made in bf16
+        dtype=dtype.name,
+    )
     inputs = noise(it.batch, it.steps, 1)
     layer.build(inputs.shape)
     forward = tf.function(lambda values: layer(values))
