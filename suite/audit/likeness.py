@@ -11,7 +11,7 @@ from suite.audit.subject import Run
 from suite.errors import shown
 from suite.harness import lean
 from suite.measure.machine import Machine
-from suite.record.environment import environment
+from suite.record.environment import CACHES, DEVICES, environment
 from suite.record.parsing import same
 
 
@@ -35,7 +35,8 @@ def unlike(run: Run, means: Means, machine: Machine, software: Mapping[str, str]
         ours = environment()
         pairs["threads"] = (told("environment", "threads"), ours["threads"])
         names = sorted({*theirs, *ours["variables"]}.difference(lean.quiet_variables()))
-        pairs |= {name: (theirs.get(name), ours["variables"].get(name)) for name in names}
+        decide = [name for name in names if not (DEVICES.fullmatch(name) or CACHES.fullmatch(name))]
+        pairs |= {name: (theirs.get(name), ours["variables"].get(name)) for name in decide}
     return tuple(
         shown(f"{name} {claimed}, here {found}") for name, (claimed, found) in pairs.items() if not same(claimed, found)
     )

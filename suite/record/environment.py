@@ -23,7 +23,8 @@ _PREFIXES = (
     *("ATEN_", "TORCH", "PYTORCH_", "TF_", "XLA_", "JAX_", "KERAS_", "MALLOC_", "JEMALLOC_", "TCMALLOC_"),
 )
 _NAMES = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "PYTHONMALLOC")
-# Of these, the ones that name folders for what was compiled.
+# Of these, the ones that choose accelerators, and those that name folders for what was compiled.
+DEVICES = re.compile(r"\w+_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK")
 CACHES = re.compile(r"\w+_(CACHE_DIR|CACHE_PATH|EXTENSIONS_DIR|USER_DB_PATH)|TRITON_HOME")
 _LAUNCHER = "TORCHELASTIC_"  # set by torchrun, differently at each start
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|CRED|COOKIE|SIGNATURE", re.IGNORECASE)

@@ -41,3 +41,18 @@ def test_a_run_of_two_workers_is_unlike_what_one_trains(run):
     made = run_of(Evidence.read(run.folder), run.folder, "", None)
     software = made.evidence.described("software")
     assert unlike(made, Means(ROOT, image_classification, {}, "cpu"), CPU_ONLY, software) == ("workers 2, here 1",)
+
+
+def test_variables_decide_bits_but_not_those_that_choose_accelerators_or_name_caches(told, monkeypatch):
+    ours = environment()
+    more = {
+        "CUDA_VISIBLE_DEVICES": "0",
+        "NVIDIA_VISIBLE_DEVICES": "GPU-1",
+        "GPU_DEVICE_ORDINAL": "0",
+        "TRITON_CACHE_DIR": "/scratch",
+        "CUDA_CACHE_PATH": "/scratch",
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    }
+    here = {**ours, "variables": {**ours["variables"], **more}}
+    monkeypatch.setattr("suite.audit.likeness.environment", lambda: here)
+    assert told(CPU_ONLY) == ("CUBLAS_WORKSPACE_CONFIG None, here :4096:8",)
