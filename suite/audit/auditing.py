@@ -195,7 +195,7 @@ def _run(
             return
         made.initial += 1
         if state_sha256(found) != run.initial_sha256:
-            of_initial = comparing.initial(run.initial_sha256, found, kept, differences)
+            of_initial = comparing.initial(run, found, kept, differences)
             made.findings += [plain(finding, "audit.3", run.label) for finding in of_initial]
     for claim in claims:
         tell(f"{run.label}: training from {claim.before:,} to {claim.after:,} samples")
