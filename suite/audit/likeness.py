@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,10 @@ from suite.harness import lean
 from suite.measure.machine import Machine
 from suite.record.environment import CACHES, DEVICES, environment
 from suite.record.parsing import same
+from suite.rules.implementation import contestant_of
+
+# Packages that compute for a framework; beside one version of it several versions of them can be installed.
+_LIBRARIES = re.compile(r"(nvidia-(?!ml-py)|triton|jax|keras|rocm|intel-|libtpu)")
 
 
 def unlike(run: Run, means: Means, machine: Machine, software: Mapping[str, str]) -> tuple[str, ...]:
@@ -31,6 +36,12 @@ def unlike(run: Run, means: Means, machine: Machine, software: Mapping[str, str]
         "accelerators": (run.evidence.accelerators, [each.name for each in machine.accelerators]),
         **{name: (told("software", name), software.get(name)) for name in (module, "numpy")},
     }
+    installed, own = told("software"), contestant_of(run.evidence)
+    imported = own.imports if own else {}
+    both = software.keys() & installed.keys() if isinstance(installed, dict) else ()
+    for name in sorted(both):
+        if _LIBRARIES.match(name) or name.replace("-", "_") in imported:
+            pairs[name] = (installed[name], software[name])
     if isinstance(theirs := told("environment", "variables"), dict):
         ours = environment()
         pairs["threads"] = (told("environment", "threads"), ours["threads"])

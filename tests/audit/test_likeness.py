@@ -11,7 +11,7 @@ from suite.config.folder import ROOT
 from suite.record.environment import environment
 from suite.rules.reading import Evidence
 from tasks import image_classification
-from tests.rules.subject import CPU_ONLY
+from tests.rules.subject import CONTESTANT, CPU_ONLY
 
 
 @pytest.fixture
@@ -56,3 +56,26 @@ def test_variables_decide_bits_but_not_those_that_choose_accelerators_or_name_ca
     here = {**ours, "variables": {**ours["variables"], **more}}
     monkeypatch.setattr("suite.audit.likeness.environment", lambda: here)
     assert told(CPU_ONLY) == ("CUBLAS_WORKSPACE_CONFIG None, here :4096:8",)
+
+
+@pytest.mark.parametrize(
+    ("package", "differs"),
+    [("jaxlib", True), ("nvidia-cudnn-cu13", True), ("keras", True), ("certifi", False), ("nvidia-ml-py", False)],
+)
+def test_a_library_of_another_version_may_compute_other_bits(run, package, differs):
+    run.edit_system(lambda values: values["software"].update({package: "1.0"}))
+    assert unlike_with(run, {package: "1.1"}) == ((f"{package} 1.0, here 1.1",) if differs else ())
+
+
+@pytest.mark.parametrize("package", ["flash-attn", "flash_attn"])
+def test_so_may_what_a_submitter_s_own_code_imports(run, package):
+    own = CONTESTANT.model_copy(update={"imports": {**CONTESTANT.imports, "flash_attn": "1.0"}})
+    run.edit_config(lambda values: values.update(implementation=own.model_dump()))
+    run.edit_system(lambda values: values["software"].update({package: "1.0"}))
+    assert unlike_with(run, {package: "1.1"}) == (f"{package} 1.0, here 1.1",)
+
+
+def unlike_with(evidence, versions):
+    made = run_of(Evidence.read(evidence.folder), evidence.folder, "", None)
+    software = {**made.evidence.described("software"), **versions}
+    return unlike(made, Means(ROOT, image_classification, {}, "cpu"), CPU_ONLY, software)
