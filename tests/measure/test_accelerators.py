@@ -73,3 +73,10 @@ def test_an_entry_point_brings_accelerators(tmp_path: Path, monkeypatch: pytest.
 def test_an_entry_point_that_cannot_be_loaded_is_one_line() -> None:
     with pytest.raises(UserError, match=r"entry point example = example_npu:find of suite\.accelerators cannot be"):
         machine.detect()
+
+
+@pytest.mark.parametrize("library", ["Level-Zero", "rapl", ""])
+def test_a_library_whose_energy_would_not_pass_review_is_refused_before_the_run(tmp_path: Path, library: str) -> None:
+    (tmp_path / "example_npu.py").write_text(MODULE.replace('"example"', repr(library)))
+    with pytest.raises(UserError, match=rf"library .*{library}.* is no name of at most 20 small letters"):
+        machine.detect()

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import cache
 from importlib import metadata
 
-from suite.errors import UserError
+from suite.errors import UserError, shown
 from suite.measure.accelerators import amd, nvidia
-from suite.measure.accelerators.devices import Found
+from suite.measure.accelerators.devices import LIBRARY, Found
 
 GROUP = "suite.accelerators"
 
@@ -19,11 +19,17 @@ GROUP = "suite.accelerators"
 def find() -> Found | None:
     """Return the accelerators of the first maker with a visible one, else of the first whose are all hidden.
 
-    None if there are no accelerators. Raises UserError for an entry point that cannot be loaded.
+    None if there are no accelerators. Raises UserError for an entry point that cannot be loaded, or whose library has
+    a name that no review would take for one.
     """
     hidden = None
     for maker in _makers():
         found = maker()
+        if found and not LIBRARY.fullmatch(found.library):
+            raise UserError(
+                f"library {shown(found.library)} of an entry point of {GROUP} is no name of at most 20 small letters, "
+                "digits and underscores, other than rapl and estimated"
+            )
         if found and found.devices:
             return found
         hidden = hidden or found
