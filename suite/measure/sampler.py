@@ -16,7 +16,7 @@ from zeus.exception import ZeusBaseError
 from suite.errors import UserError
 from suite.measure import accelerators
 from suite.measure.energy import Energy, energy
-from suite.measure.load import Load, LoadMeter
+from suite.measure.load import Load, LoadMeter, fraction
 from suite.measure.samples import MAX_BYTES, Sample, SamplesError, format_row, header, read_samples, rounded
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Counters:
     def accelerator_utilisation(self) -> float | None:
         """The mean over the accelerators of the fraction of recent time in which they computed; None if not known."""
         rates = _all_known([each.utilisation() for each in self._accelerators])
-        return sum(rates) / len(rates) if rates else None
+        return fraction(sum(rates) / len(rates)) if rates else None
 
 
 class Meter:

@@ -11,7 +11,8 @@ import pytest
 from suite import config
 from suite.errors import UserError
 from suite.measure import accelerators, machine, systems
-from suite.measure.sampler import Counters
+from suite.measure.sampler import Counters, Meter
+from suite.measure.samples import format_row, header, samples_of
 from tests import distributions
 from tests.measure import fakes
 
@@ -80,3 +81,11 @@ def test_a_library_whose_energy_would_not_pass_review_is_refused_before_the_run(
     (tmp_path / "example_npu.py").write_text(MODULE.replace('"example"', repr(library)))
     with pytest.raises(UserError, match=rf"library .*{library}.* is no name of at most 20 small letters"):
         machine.detect()
+
+
+def test_a_share_of_time_just_above_one_spoils_no_samples(tmp_path: Path) -> None:
+    (tmp_path / "example_npu.py").write_text(MODULE.replace("return 0.5", "return 1.0004"))
+    meter = Meter("gpu")
+    samples = [meter.sample(time_ms) for time_ms in (1000, 2000)]
+    content = "".join(f"{line}\n" for line in [header(1), *map(format_row, samples)])
+    assert samples_of(content.encode())[1].utilisation == 1.0
