@@ -201,7 +201,7 @@ def _run(
         tell(f"{run.label}: training from {claim.before:,} to {claim.after:,} samples")
         quiet, meter = noise.before(machine), LoadMeter()
         try:
-            replayed = replay(run, claim, means)
+            replayed = replay(run, claim, means, like=not differences)
             disturbed = noise.meanwhile(machine, quiet, meter.read())
             compared = Compared(replayed, differences, disturbed.reasons)
         except Failed as error:
