@@ -18,7 +18,7 @@ _PREFIXES = (
     *("CUDA_", "CUDNN", "CUBLAS", "CUTLASS", "NVIDIA_", "NCCL_", "NVTE_", "TRITON_"),
     *("ROCM_", "ROCR_", "HIP_", "HSA_", "MIOPEN_", "RCCL_", "GPU_"),
     *("AMD_", "HIPBLAS", "ROCBLAS_", "TENSILE_"),
-    *("ZE_", "ONEAPI_", "SYCL_", "UR_", "IGC_", "CCL_"),
+    *("ZE_", "ONEAPI_", "SYCL_", "UR_", "IGC_", "CCL_", "LIBTPU_", "GLOO_"),
     *("OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_", "OPENBLAS_", "BLIS_", "VECLIB_", "NUMEXPR_"),
     *("ATEN_", "TORCH", "PYTORCH_", "TF_", "XLA_", "JAX_", "KERAS_", "MALLOC_", "JEMALLOC_", "TCMALLOC_"),
 )
