@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from mlperf_logging.mllog import constants as keys
 
 from suite.audit.likeness import unlike
 from suite.audit.replaying import Means
@@ -11,6 +12,7 @@ from suite.config.folder import ROOT
 from suite.record.environment import environment
 from suite.rules.reading import Evidence
 from tasks import image_classification
+from tests.rules.mutants.restarts import restarted
 from tests.rules.subject import CONTESTANT, CPU_ONLY
 
 
@@ -56,6 +58,19 @@ def test_variables_decide_bits_but_not_those_that_choose_accelerators_or_name_ca
     here = {**ours, "variables": {**ours["variables"], **more}}
     monkeypatch.setattr("suite.audit.likeness.environment", lambda: here)
     assert told(CPU_ONLY) == ("CUBLAS_WORKSPACE_CONFIG None, here :4096:8",)
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        (["detected.cpu_model", "detected.kernel"], ("changed at a restart: detected.cpu_model",)),
+        (["environment.variables.CUDA_VISIBLE_DEVICES", "description.host_storage_capacity"], ()),
+        ("detected.cpu_model", ()),
+    ],
+)
+def test_a_run_that_went_on_on_another_machine_is_like_none(run, changed, found):
+    restarted(run, keys.EVAL_STOP, changed=changed)
+    assert unlike_with(run, {}) == found
 
 
 @pytest.mark.parametrize(
