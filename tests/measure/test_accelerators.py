@@ -71,7 +71,10 @@ def test_an_entry_point_brings_accelerators(tmp_path: Path, monkeypatch: pytest.
     assert systems.mismatch(config.system("l4"), found)
 
 
-def test_an_entry_point_that_cannot_be_loaded_is_one_line() -> None:
+@pytest.mark.parametrize("module", [None, "import ctypes\nctypes.CDLL('libnpu.so')", "raise RuntimeError('no device')"])
+def test_an_entry_point_that_cannot_be_loaded_is_one_line(tmp_path: Path, module: str | None) -> None:
+    if module:
+        (tmp_path / "example_npu.py").write_text(module)
     with pytest.raises(UserError, match=r"entry point example = example_npu:find of suite\.accelerators cannot be"):
         machine.detect()
 

@@ -42,7 +42,7 @@ def _makers() -> list[Callable[[], Found | None]]:
     for point in metadata.entry_points(group=GROUP):
         try:
             others.append(point.load())
-        except (ImportError, AttributeError) as error:
+        except Exception as error:  # a maker's package may raise anything, as where its driver is missing
             what = f"the entry point {point.name} = {point.value} of {GROUP}"
             raise UserError(f"{what} cannot be loaded: {error}") from error
     return [*others, nvidia.find, amd.find]
