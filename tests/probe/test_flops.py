@@ -174,6 +174,13 @@ def test_recurrent_layers_of_cudnn_are_counted_by_their_shapes():
         assert counted(torch.ops.aten._cudnn_rnn_backward, (*backward, wanted), {}, ()) == times * both
 
 
+def test_attention_on_xpu_is_counted_by_its_shapes():
+    name = "_scaled_dot_product_fused_attention_overrideable"
+    forward, backward = (getattr(torch.ops.aten, each) for each in (name, f"{name}_backward"))
+    assert counted(forward, (Q, K, K), {}, ()) == ATTENTION
+    assert counted(backward, (Q, Q, K, K), {}, ()) == ATTENTION * 5 // 2
+
+
 SQUEEZENET = ("model=squeezenet1_1", "size=32", "batch=1", "precision=fp32")
 PER_STEP = {"GFLOP/step", "GFLOP/s", "MFU"}  # figures, of one level or another
 

@@ -177,7 +177,13 @@ def by_vector(matrix: Sequence[int], *_: Any, **__: Any) -> int:
 
 
 aten = torch.ops.aten
-KINDS = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
+KINDS = (
+    "flash_attention",
+    "efficient_attention",
+    "cudnn_attention",
+    "flash_attention_for_cpu",
+    "fused_attention_overrideable",  # XPU's
+)
 ATTENTION = [f"_scaled_dot_product_{each}" for each in KINDS]
 COUNTED: dict[Any, Callable[..., int]] = {
     aten.convolution_backward: convolution_backward,
