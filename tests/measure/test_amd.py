@@ -123,6 +123,13 @@ def test_their_energy_and_load_are_sampled(tmp_path: Path, monkeypatch: pytest.M
     assert made.so_far()[1] == "amdsmi"
 
 
+def test_the_half_second_in_which_a_counter_is_tried_is_before_the_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, card := Card(0))
+    counters = Counters("gpu")
+    before = card.joules
+    assert counters.joules()[0] == before
+
+
 @pytest.mark.parametrize(
     "card", [Card(1, counts=0.01), Card(1, watts=0), Card(1, partition="CPX")], ids=["wrong", "idle", "part"]
 )
