@@ -75,6 +75,29 @@ def test_a_wrong_gradient_of_an_operator_of_ones_own_is_found_in_pytorch():
     assert found["probe_test.no_formula"].gradient is None
 
 
+def test_no_gradient_is_taken_of_an_operator_of_a_backward_pass():
+    """On a GPU it would never end: the one thread that takes gradients there waits for it."""
+
+    @torch.library.custom_op("probe_test::squared", mutates_args=())
+    def squared(x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+    @torch.library.custom_op("probe_test::squared_backward", mutates_args=())
+    def squared_backward(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x * gradient
+
+    squared_backward.register_autograd(lambda _, gradient: (gradient, gradient))
+    squared.register_autograd(
+        lambda context, gradient: squared_backward(gradient, *context.saved_tensors),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    weights = torch.randn(8, 8, requires_grad=True)
+    found = judged("torch", lambda: squared(weights).sum().backward())
+    assert found["probe_test.squared"].gradient.l2 < 1e-6
+    assert found["probe_test.squared_backward"].forward.l2 < 1e-6
+    assert found["probe_test.squared_backward"].gradient is None
+
+
 def test_numbers_that_complex_ones_give_are_held_to_float64():
     waves = torch.randn(100, 64)
     found = judged("torch", lambda: (torch.fft.irfft(torch.fft.rfft(waves)), torch.fft.rfft(waves).abs()))

@@ -41,7 +41,8 @@ UNSET = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided
 class Call:
     """A call of an operator that can be made again; `differentiated` where a gradient goes through it.
 
-    Operators outside `aten` always run without gradients, so theirs are taken wherever an input requires one.
+    Operators outside `aten` always run without gradients, so theirs are taken wherever an input requires one, except in
+    a backward pass: a GPU has one thread for all of them, which waits for the judgement.
     """
 
     def __init__(self, function: Any, given: Any, differentiated: bool) -> None:
@@ -94,7 +95,8 @@ class Judge(Operators):  # type: ignore[no-untyped-call]
         name, shapes = str(func.overloadpacket), shapes_of(given)
         key = (name, shapes, *(str(each.dtype) for each in given))
         if func.namespace != PROFILER and not func.is_view and key not in self.found:
-            call = Call(func, (args, kwargs), torch.is_grad_enabled() or func.namespace != ATEN)
+            recorded = torch.is_grad_enabled() or func.namespace != ATEN
+            call = Call(func, (args, kwargs), recorded and torch._C._current_autograd_node() is None)
             self.found[key] = self.worker.submit(_judged, name, shapes, call).result()
         return func(*args, **kwargs)
 
