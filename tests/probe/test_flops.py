@@ -264,6 +264,22 @@ def test_convolutions_and_their_gradients_are_counted(convolve, shapes, operatio
     assert sum(count(train).values()) == 3 * operations
 
 
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda library, step: library.flops(step.call),
+        lambda library, step: library.called(step.call, Device("cpu", "fp32")),
+        lambda library, step: library.watch(lambda: step, Device("cpu", "fp32")).trace(1),
+        lambda library, step: library.judged(lambda: step, Device("cpu", "fp32")),
+    ],
+    ids=["flops", "called", "trace", "judged"],
+)
+def test_a_cuda_graph_is_refused_where_its_operators_would_be_left_out(look):
+    step = Calls(lambda: torch.cuda.CUDAGraph.replay(torch.ones(8, 8) @ torch.ones(8, 8)))
+    with pytest.raises(UserError, match="a step replays a CUDA graph of its own, whose operators nothing sees"):
+        look(instruments.load("torch"), step)
+
+
 def test_an_operation_of_tensorflow_without_a_count_is_not_known():
     def sparse() -> None:
         tf.sparse.sparse_dense_matmul(tf.sparse.eye(3), tf.ones((3, 3)))

@@ -14,7 +14,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from suite.harness.implementation import Device
-from suite.probe.instruments.torch_counting import apart
+from suite.probe.instruments.torch_counting import apart, unreplayed
 from suite.probe.instruments.torch_operators import Operators, shapes_of, tensors
 from suite.probe.judging import (
     RANDOM,
@@ -106,7 +106,7 @@ def judged(build: Callable[[], Workload], device: Device) -> list[Judged]:
     with apart(), ThreadPoolExecutor(1) as worker:
         workload = build()
         workload.ready(1)
-        with (judge := Judge(worker)):
+        with unreplayed(), (judge := Judge(worker)):
             workload.run(1)
     return list(judge.found.values())
 

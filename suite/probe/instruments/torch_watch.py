@@ -21,7 +21,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from suite.errors import UserError
 from suite.harness.implementation import Device
-from suite.probe.instruments.torch_counting import apart, counted, torch_device
+from suite.probe.instruments.torch_counting import apart, counted, torch_device, unreplayed
 from suite.probe.instruments.torch_operators import Operators, shapes_of, tensors, written
 from suite.probe.tracing import Call, Phases, Trace
 from suite.probe.workload import Workload
@@ -205,7 +205,7 @@ class Watched:
         self.workload.ready(steps)
         places = Places()
         calls = Calls(places)
-        with apart(), places.followed(), self.profiled() as profiler, calls:
+        with apart(), unreplayed(), places.followed(), self.profiled() as profiler, calls:
             start = time.perf_counter()
             for _ in range(steps):
                 places.enter("data")
