@@ -1,5 +1,7 @@
 """Operators held to float64: what is off is told, what cannot be judged is named."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -96,6 +98,18 @@ def test_no_gradient_is_taken_of_an_operator_of_a_backward_pass():
     assert found["probe_test.squared"].gradient.l2 < 1e-6
     assert found["probe_test.squared_backward"].forward.l2 < 1e-6
     assert found["probe_test.squared_backward"].gradient is None
+
+
+def test_on_how_many_threads_values_differ_is_not_known_where_none_were_tried(capsys, monkeypatch):
+    """As on a GPU."""
+    library = instruments.load("torch")
+    known = library.judged
+    monkeypatch.setattr(library, "judged", lambda *given: [replace(each, threads=None) for each in known(*given)])
+    words = ("model=squeezenet1_1", "mode=infer", "size=32", "batch=1", "precision=fp32")
+    (cell,) = look(capsys, "level=operators-correctness", *words)
+    assert cell.figures["differ in repeats"].value == 0
+    assert cell.figures["differ by threads"].value is None
+    assert cell.notes[-1] == "the same or not: to the last bit, in 3 calls"
 
 
 def test_numbers_that_complex_ones_give_are_held_to_float64():
