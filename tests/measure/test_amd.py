@@ -189,7 +189,7 @@ def test_a_kind_that_tells_little_is_measured_as_far_as_it_goes(monkeypatch: pyt
     found = accelerators.find()
     assert found is not None
     (device,) = found.devices
-    assert (device.utilisation(), device.processes(), device.slowdowns()) == (None, set(), set())
+    assert (device.utilisation(), device.processes(), device.slowdowns()) == (None, None, set())
 
 
 def test_one_that_does_not_say_what_it_is_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ class Device(Protocol):
     def utilisation(self) -> float | None:
         """The fraction of recent time in which it computed."""
 
-    def processes(self) -> set[int]:
+    def processes(self) -> set[int] | None:
         """The ids of the processes that compute on it."""
 
     def slowdowns(self) -> set[str]:
