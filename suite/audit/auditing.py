@@ -195,13 +195,13 @@ def _run(
             return
         made.initial += 1
         if state_sha256(found) != run.initial_sha256:
-            of_initial = comparing.initial(run.initial_sha256, found, kept, differences)
+            of_initial = comparing.initial(run, found, kept, differences)
             made.findings += [plain(finding, "audit.3", run.label) for finding in of_initial]
     for claim in claims:
         tell(f"{run.label}: training from {claim.before:,} to {claim.after:,} samples")
         quiet, meter = noise.before(machine), LoadMeter()
         try:
-            replayed = replay(run, claim, means)
+            replayed = replay(run, claim, means, like=not differences)
             disturbed = noise.meanwhile(machine, quiet, meter.read())
             compared = Compared(replayed, differences, disturbed.reasons)
         except Failed as error:

@@ -26,7 +26,7 @@ import psutil
 from suite.audit.isolation import isolated, why_not
 from suite.config.folder import ROOT
 from suite.errors import UserError, shown
-from suite.record.environment import STARTED, environment
+from suite.record.environment import CACHES, STARTED, environment
 from suite.record.parsing import MalformedError, json_object
 
 MAX_ANSWER = 64 << 10
@@ -66,7 +66,8 @@ class Process:
         packages = [each for each in sys.path if Path(each).name in ("site-packages", "dist-packages")]
         start = f"import sys; sys.path[:0] = {[str(code), str(ROOT)]!r}; sys.path += {packages!r}; "
         start += "from suite.audit.worker import main; main()"
-        named = [*environment()["variables"], *(name for name in COMPILERS if name in STARTED)]
+        decide = [name for name in environment()["variables"] if not CACHES.fullmatch(name)]  # read-only folders
+        named = [*decide, *(name for name in COMPILERS if name in STARTED)]
         self._errors = (self.scratch / "stderr.txt").open("w+b")
         self._process = subprocess.Popen(
             [*(() if hidden is None else isolated(hidden)), sys.executable, "-I", "-B", "-c", start],

@@ -25,7 +25,8 @@ class Composed:
 
     `sequential` is the sum of its bricks, `critical` the part of it on their longest path; `hot` and `cold` are the
     sums with weights in the caches and in memory. All include `between`, the host's work between the calls, and are
-    None where nothing could be timed. `share` is the part of what a step touches that is taken to come from memory.
+    None where nothing could be timed. `share` is the part of what a step touches that is taken to come from memory,
+    None without times of cold weights.
     `missing` counts the steps whose bricks have no time; they are in no sum. `batches` has the time of each batch.
     """
 
@@ -35,7 +36,7 @@ class Composed:
     hot: float | None
     cold: float | None
     between: float | None
-    share: float
+    share: float | None
     steps: int
     unique: int
     missing: int
@@ -51,15 +52,16 @@ def compose(model: Model, times: Sequence[Time], cache: Cache, pace: float | Non
     """
     chosen, batches, counts = [times[each] for each in model.bricks], len(model.starts), Counter(model.bricks)
     held = sum(each.held for each in chosen) / batches
-    share = cache.share(held + ALIVE * max((each.given for each in chosen), default=0))
+    read = held + ALIVE * max((each.given for each in chosen), default=0)
     hot, cold = (
         [each / batches for each in sums([(count, getattr(times[at], name)) for at, count in counts.items()])]
         for name in ("hot", "cold")
     )
-    more = share * (median_low(cold) - median_low(hot)) if hot and cold else 0.0
+    share = cache.share(read) if cold else None
+    more = share * (median_low(cold) - median_low(hot)) if share else 0.0
     between = None if model.between is None or pace is None else model.between * pace
     beside = between or 0.0
-    own = {at: _point(times[at], share) for at in counts}
+    own = {at: _point(times[at], share or 0.0) for at in counts}
     if whole := sum(count * own[at] for at, count in counts.items()) / batches:
         own = {at: each * (median_low(hot) + more) / whole for at, each in own.items()}  # their sum is the model's time
     return Composed(

@@ -4,7 +4,8 @@ A model runs each operator once a step. The operator's input was made just befor
 lies in the caches. So do its weights if those of the whole model fit; otherwise they come from memory. Its code was
 evicted by the operators between. For the hot time, bricks that are neighbours in the file, and so in a model, are run
 in turn, once untimed and once timed. For the cold time, memory is written until no weights are left in the caches; then
-each brick is run with a twin of its weights, which brings back everything but its weights, and then with its own.
+each brick is run with a twin of its weights, which brings back everything but its weights, and then with its own. An
+accelerator has no cold time: what is written is the host's memory, which leaves its caches as they are.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def measure(
         group = Group(running, found)
         for at in range(repeats):
             say(f"measuring, round {at + 1} of {repeats}, {done} of {len(bricks)} bricks")
-            group.round(cold=at % COLD == 0)
+            group.round(cold=device.kind == "cpu" and at % COLD == 0)
         spent += time.perf_counter() - began
         del group
         running.clear()  # before the next are built

@@ -17,6 +17,7 @@ from suite.probe.showing import show_noisy
 from suite.record.tables import show_table
 
 MOST_SHOWN = 8
+UNKNOWN = "not known"
 
 
 def made(to: Console, models: Sequence[Model], bricks: int, failed: dict[str, str]) -> None:
@@ -46,7 +47,7 @@ def composed(to: Console, found: Sequence[Composed], timings: Timings) -> None:
         table.add_row(
             Text(_name(each.model)),
             *(_number(point.value), between, *map(_number, (each.hot, each.cold, each.between))),
-            *(f"{each.share:.0%}", _number(each.critical)),
+            *(UNKNOWN if each.share is None else f"{each.share:.0%}", _number(each.critical)),
             *(str(each.steps), str(each.unique)),
         )
     show_table(to, table)
@@ -100,4 +101,4 @@ def _left_out(to: Console, counted: Counter[str], of: str = "") -> None:
 
 
 def _number(value: float | None) -> str:
-    return "not known" if value is None else f"{value:.4g}"
+    return UNKNOWN if value is None else f"{value:.4g}"

@@ -69,9 +69,9 @@ class LoadMeter:
         if total <= 0:
             return Load(None, None, None)
         available = total * self._share
-        stolen = _fraction(steal / total) if TELLS_STEAL else None
+        stolen = fraction(steal / total) if TELLS_STEAL else None
         foreign = max(0.0, busy - ours - (total - available))
-        return Load(_fraction((ours + foreign) / available), stolen, _fraction(foreign / available))
+        return Load(fraction((ours + foreign) / available), stolen, fraction(foreign / available))
 
     def _times(self) -> tuple[float, float, float, float]:
         """Seconds so far: of all usable CPUs together, busy, stolen by the hypervisor, and used by our processes."""
@@ -98,5 +98,6 @@ class LoadMeter:
         return seconds
 
 
-def _fraction(value: float) -> float:
+def fraction(value: float) -> float:
+    """The value within 0 to 1: two clocks may put a share of time just beyond."""
     return min(1.0, max(0.0, value))

@@ -101,14 +101,23 @@ def _judged(others: float | None, steal: float | None, throttled: Mapping[str, f
 def _with_accelerators(found: Environment, machine: Machine, workers: Sequence[int]) -> Environment:
     """Add to a verdict which other processes compute on each accelerator now, and what slows it down."""
     devices, known = _devices(machine), ours(workers).keys()
-    # processes of another container cannot be told from ours
-    strangers = [sum(psutil.pid_exists(pid) for pid in each.processes() - known) for each in devices]
+    strangers = [_strangers(each, known) for each in devices]
     reasons = [*found.reasons, *slowdown_reasons([each.slowdowns() for each in devices])]
     for index, count in enumerate(strangers):
         if count:
             reasons.append(f"{count} other process{'es' if count > 1 else ''} on accelerator {index}")
-    figures = {**found.figures, "other_accelerator_processes": sum(strangers)} if devices else found.figures
+    others = None if None in strangers else sum(filter(None, strangers))
+    figures = {**found.figures, "other_accelerator_processes": others} if devices else found.figures
     return replace(found, reasons=tuple(reasons), figures=figures)
+
+
+def _strangers(device: Device, known: Collection[int]) -> int | None:
+    """How many processes but those that are `known` compute on the accelerator; None if its library does not tell.
+
+    Those of another container are not counted: they cannot be told from ours.
+    """
+    found = device.processes()
+    return None if found is None else sum(map(psutil.pid_exists, found.difference(known)))
 
 
 def slowdown_reasons(slowdowns: Sequence[Collection[str]]) -> list[str]:

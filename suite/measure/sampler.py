@@ -16,7 +16,7 @@ from zeus.exception import ZeusBaseError
 from suite.errors import UserError
 from suite.measure import accelerators
 from suite.measure.energy import Energy, energy
-from suite.measure.load import Load, LoadMeter
+from suite.measure.load import Load, LoadMeter, fraction
 from suite.measure.samples import MAX_BYTES, Sample, SamplesError, format_row, header, read_samples, rounded
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Counters:
         self._packages: list[RAPLCPU] = []
         with suppress(ZeusBaseError, OSError, ValueError):  # no counters, or not for this user
             self._packages = [each for each in get_cpus().cpus if _is_package(each)]
+        self.joules()  # the first reading takes AMD SMI half a second
 
     def joules(self) -> tuple[float | None, float | None, float | None]:
         """Joules so far of all accelerators, CPU packages and memory; None for a counter that is not there or fails."""
@@ -51,7 +52,7 @@ class Counters:
     def accelerator_utilisation(self) -> float | None:
         """The mean over the accelerators of the fraction of recent time in which they computed; None if not known."""
         rates = _all_known([each.utilisation() for each in self._accelerators])
-        return sum(rates) / len(rates) if rates else None
+        return fraction(sum(rates) / len(rates)) if rates else None
 
 
 class Meter:
@@ -64,7 +65,8 @@ class Meter:
         self._load: LoadMeter | None = None
 
     def sample(self, time_ms: int) -> Sample:
-        """Return the counters and the load since the last call; at the first call the load is not known."""
+        """Return the counters now and the load since the last call; at the first call the load is not known."""
+        joules = self._counters.joules()  # before the load, for which all processes may be gone through
         if self._load is None:
             self._load = LoadMeter(self._workers)
             load = Load(None, None, None)
@@ -72,7 +74,7 @@ class Meter:
             load = self._load.read()
             if self._device != "cpu":
                 load = load._replace(utilisation=self._counters.accelerator_utilisation())
-        return rounded(Sample(time_ms, *self._counters.joules(), *load))
+        return rounded(Sample(time_ms, *joules, *load))
 
 
 class Beat:

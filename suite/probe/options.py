@@ -101,6 +101,8 @@ def _traced(level: str, subjects: list[Subject], given: Mapping[str, str]) -> li
         raise UserError(f"level={level} writes a file: give trace=FILE, or out=FOLDER for {TRACE} in it")
     path = Path(given["trace"]) if "trace" in given else Path(given["out"]) / TRACE
     _refuse_undecodable("trace", str(path))
+    if path.suffix == ".gz":
+        raise UserError(f"trace={path}: the file is plain JSON: name it trace={path.with_suffix('')}")
     several = len(subjects) > 1
     names = [path.with_stem(f"{path.stem}-{number}") if several else path for number in range(1, len(subjects) + 1)]
     return [replace(subject, trace=name) for subject, name in zip(subjects, names, strict=True)]

@@ -18,11 +18,14 @@ _PREFIXES = (
     *("CUDA_", "CUDNN", "CUBLAS", "CUTLASS", "NVIDIA_", "NCCL_", "NVTE_", "TRITON_"),
     *("ROCM_", "ROCR_", "HIP_", "HSA_", "MIOPEN_", "RCCL_", "GPU_"),
     *("AMD_", "HIPBLAS", "ROCBLAS_", "TENSILE_"),
-    *("ZE_", "ONEAPI_", "SYCL_", "UR_", "IGC_", "CCL_"),
+    *("ZE_", "ONEAPI_", "SYCL_", "UR_", "IGC_", "CCL_", "LIBTPU_", "GLOO_"),
     *("OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_", "OPENBLAS_", "BLIS_", "VECLIB_", "NUMEXPR_"),
     *("ATEN_", "TORCH", "PYTORCH_", "TF_", "XLA_", "JAX_", "KERAS_", "MALLOC_", "JEMALLOC_", "TCMALLOC_"),
 )
 _NAMES = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "PYTHONMALLOC")
+# Of these, the ones that choose accelerators, and those that name folders for what was compiled.
+DEVICES = re.compile(r"\w+_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK")
+CACHES = re.compile(r"\w+_(CACHE_DIR|CACHE_PATH|EXTENSIONS_DIR|USER_DB_PATH)|TRITON_HOME")
 _LAUNCHER = "TORCHELASTIC_"  # set by torchrun, differently at each start
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|CRED|COOKIE|SIGNATURE", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"//\S*@")  # user and password

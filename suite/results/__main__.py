@@ -133,8 +133,9 @@ def _page(path: Path, found: Sequence[Read], entries: Sequence[Entry], reference
 
 def _reference(name: str | None, entries: Sequence[Entry]) -> str | None:
     """The one system of that name, with its submitter or without. Raises UserError for none, or more than one."""
-    systems = {page.system_of(entry): entry.system for entry in entries}
-    named = [full for full, system in systems.items() if name in (full, system)]
+    system_of = page.systems(entries)
+    systems = {system_of(entry): (page.system_of(entry), entry.system) for entry in entries}
+    named = [full for full, shorter in systems.items() if name in (full, *shorter)]
     if name is not None and len(named) != 1:
         raise unknown("system of --reference", name, named or systems)
     return named[0] if name is not None else None

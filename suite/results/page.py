@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
@@ -30,7 +30,7 @@ def html(
 
     `reviews` has the review of each source by a ruleset. `reference` is the system that times are first compared with.
     """
-    systems = sorted({system_of(entry) for entry in entries})
+    system_of = systems(entries)
     return templates.page(
         "board.html",
         "suite.results",
@@ -38,7 +38,7 @@ def html(
         js=("page.js", "board.js"),
         entries=list(enumerate(entries, 1)),
         filters=[(name, sorted({getattr(entry, name) for entry in entries})) for name in FILTERS],
-        systems=systems,
+        systems=sorted({system_of(entry) for entry in entries}),
         reference=reference,
         system_of=system_of,
         remarks=remarks,
@@ -59,6 +59,19 @@ def html(
     )
 
 
+def systems(entries: Sequence[Entry]) -> Callable[[Entry], str]:
+    """What names the system of each entry: `system_of`, and the machine where one name stands for several of them."""
+    machines: dict[str, set[str]] = {}
+    for entry in entries:
+        machines.setdefault(system_of(entry), set()).add(entry.machine)
+
+    def named(entry: Entry) -> str:
+        name = system_of(entry)
+        return name if len(machines[name]) == 1 else f"{name} ({entry.machine})"
+
+    return named
+
+
 def system_of(entry: Entry) -> str:
     """A system's name with its submitter's, because two submitters may give machines the same name."""
     return f"{entry.submitter}: {entry.system}"
@@ -66,7 +79,8 @@ def system_of(entry: Entry) -> str:
 
 def ratios(entries: Sequence[Entry], reference: str | None) -> list[float | None]:
     """How many times as fast each result is as the reference system's best of the contest; None if not known."""
-    best = {contest: entry.seconds for contest, entry in fastest(entries, system_of).get(reference or "", {}).items()}
+    of_reference = fastest(entries, systems(entries)).get(reference or "", {})
+    best = {contest: entry.seconds for contest, entry in of_reference.items()}
     return [base / entry.seconds if (base := best.get(entry.contest)) and entry.seconds else None for entry in entries]
 
 

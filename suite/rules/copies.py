@@ -66,7 +66,8 @@ def _qualities(run: Evidence) -> Series:
 def _times(run: Evidence) -> Series:
     """Milliseconds since the line before, for each line between run_start and run_stop that marks a step.
 
-    Kinds of lines whose times are even are left out: on a quiet machine they are alike in all runs.
+    Kinds of lines whose times are even, or change with a schedule, are left out: on a quiet machine they are alike in
+    all runs.
     """
     marks = [line for key in (keys.RUN_START, *IN_RUN, TRACKED, keys.RUN_STOP) for line in run.lines_of.get(key, [])]
     marks.sort(key=lambda line: line.number)
@@ -79,9 +80,10 @@ def _times(run: Evidence) -> Series:
 
 
 def _deviation(values: Sequence[float]) -> float:
-    """The median absolute deviation."""
+    """The median absolute deviation from the median, or from the value before where that is less."""
     middle = median(values)
-    return median(abs(value - middle) for value in values)
+    changes = [abs(value - before) for before, value in pairwise(values)]
+    return min(median(abs(value - middle) for value in values), median(changes or [0.0]))
 
 
 KINDS = (

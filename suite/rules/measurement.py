@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from suite import config as suite_config
 from suite.config.logkeys import COST, ENERGY, ENVIRONMENT
 from suite.config.models import Price
 from suite.errors import shown
+from suite.measure.accelerators.devices import LIBRARY
 from suite.measure.energy import ESTIMATED, MIN_COVERAGE, RAPL, energy
 from suite.measure.noise import judge
 from suite.record.evidence import CONFIG, LOG, POWER, SYSTEM
@@ -21,7 +21,6 @@ SHORT_MS = 20_000  # in a shorter run one pause, of which at most ten seconds co
 PRICES = ("price_per_hour", "price_per_cpu_hour")
 CEILINGS = ("power_ceiling_w", "power_ceiling_w_per_cpu")
 
-_LIBRARY = re.compile(r"[a-z0-9_]{1,20}", re.ASCII)
 _AS_WRITTEN = "submit the figures that the suite logged"
 
 
@@ -177,7 +176,7 @@ def _improper_price(run: Evidence) -> Iterator[Finding]:
 def _library(run: Evidence) -> str | None:
     """What the accelerators were measured with, if that is the name of a library."""
     named = run.described("detected", "library")
-    return named if isinstance(named, str) and _LIBRARY.fullmatch(named) and named not in (RAPL, ESTIMATED) else None
+    return named if isinstance(named, str) and LIBRARY.fullmatch(named) else None
 
 
 def _power_ceiling(run: Evidence) -> float | None:

@@ -15,6 +15,7 @@ from suite.errors import LOST, OneLineParser, UserError, command, split_options
 from suite.harness.contestant import read
 from suite.measure import machine, noise, systems
 from suite.record.tables import plain_console
+from suite.run.resuming import stored
 from suite.serve import ending, options
 from suite.serve.asking import Asked, Local
 from suite.serve.batching import Answers, Batcher
@@ -57,8 +58,9 @@ def main(argv: list[str]) -> int:
         raise UserError(f"give one FOLDER, of a run that was made with checkpoints=keep; given: {len(folders)}")
     if lacking := [name for name in NEEDED if not find_spec(name)]:
         raise UserError(f"suite.serve needs {', '.join(lacking)}: pip install -c constraints.txt -e '.[serve]'")
-    own = read(Path(given["implementation"])) if "implementation" in given else None
-    found = examples(Path(folders[0]), own, given.get("data_dir"))
+    folder, code = Path(folders[0]), given.get("implementation")
+    own = read(Path(code), stored(folder, "")["framework"]) if code else None
+    found = examples(folder, own, given.get("data_dir"))
     if wanted.url:
         from suite.serve.web import Client
 
@@ -70,7 +72,7 @@ def main(argv: list[str]) -> int:
     precision = formats.known(given.get("precision", found.plan.precision))
 
     def answers() -> Answers:
-        model = load(Path(folders[0]), found, own, system, precision, wanted.batch)
+        model = load(folder, found, own, system, precision, wanted.batch)
         model.warm_up()
         return model.answers
 

@@ -15,3 +15,8 @@ def claim(number, seconds):
 def block(*claims, **made):
     """The replay of the last of a run's claims."""
     return Replay(SimpleNamespace(claims=claims), claims[-1], **made)
+
+
+def beginning(in_open=False):
+    """A run of which only the sum of its initial state is known."""
+    return SimpleNamespace(initial_sha256="0" * 64, evidence=SimpleNamespace(in_open=in_open))

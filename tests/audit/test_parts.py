@@ -35,7 +35,7 @@ from suite.record.states import state_sha256
 from suite.rules.finding import Finding
 from suite.store import files
 from tests import distributions
-from tests.audit.blocks import THREADS, block, claim
+from tests.audit.blocks import THREADS, beginning, block, claim
 from tests.rules.evidence_maker import isolate, write_run
 
 HEX = st.text("0123456789abcdef", min_size=1, max_size=32)
@@ -94,7 +94,7 @@ def test_the_way_of_a_training():
 
 
 def test_an_initial_state_of_another_kind_is_as_far_as_can_be():
-    (found,) = initial("0" * 64, {"a": np.array(["x"])}, {"a": np.zeros(1)}, ())
+    (found,) = initial(beginning(), {"a": np.array(["x"])}, {"a": np.zeros(1)}, ())
     assert found.found.endswith("inf of its size away")
 
 

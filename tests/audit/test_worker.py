@@ -165,6 +165,14 @@ def test_it_finds_the_tools_of_the_environment_and_the_compiler_that_is_named(wo
     assert found == [sysconfig.get_path("scripts"), "a-compiler"]
 
 
+def test_it_is_not_told_the_auditor_s_folders_for_compiled_code_which_it_cannot_write(worker, tmp_path, monkeypatch):
+    for name in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.setitem(STARTED, name, str(tmp_path))
+    kept = "[name for name in os.environ if name.startswith(('TRITON_', 'TORCH', 'CUDA_'))]"
+    worker(f"Path('found.json').write_text(json.dumps({kept}))", hidden=None).ask("train", to=1)
+    assert json.loads((tmp_path / "scratch/found.json").read_text()) == ["CUDA_VISIBLE_DEVICES"]
+
+
 def test_it_finds_packages_that_are_installed_elsewhere_and_no_other_modules(worker, tmp_path, monkeypatch):
     for folder, module in (("module/site-packages", "installed"), ("working", "lying_about")):
         (tmp_path / folder).mkdir(parents=True)

@@ -177,7 +177,7 @@ def row(held: Held, found: Sequence[Timed], alone: bool) -> dict[str, Any]:
         "hot": round((composed.hot or 0) / true, 3),
         "cold": round((composed.cold or 0) / true, 3),
         "between": round((composed.between or 0) / true, 3),
-        "from memory": round(composed.share, 2),
+        "from memory": round(composed.share or 0, 2),
         "longest path": round((composed.critical or 0) / true, 3),
         "steps": composed.steps,
         "new": len(held.fresh),

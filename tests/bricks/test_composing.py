@@ -179,10 +179,10 @@ def test_a_machine_that_was_busy_when_the_bricks_were_made_is_told_to_whoever_ha
     tmp_path, monkeypatch, capsys
 ):
     bricks, timings = tmp_path / "bricks.json", tmp_path / "timings.json"
-    monkeypatch.setattr("suite.measure.noise.before", lambda *_: Environment(("somebody worked",), {}))
-    assert main(["make", f"models={made.own(tmp_path, made.TORCH)}", "size=16", f"out={bricks}"]) == 0
+    with monkeypatch.context() as busy:
+        busy.setattr("suite.measure.noise.before", lambda *_: Environment(("somebody worked",), {}))
+        assert main(["make", f"models={made.own(tmp_path, made.TORCH)}", "size=16", f"out={bricks}"]) == 0
     assert "NOISY  somebody worked" in capsys.readouterr().out
-    monkeypatch.undo()
     assert main(["measure", str(bricks), f"out={timings}", "repeats=1"]) == 0
     assert main(["compose", str(timings)]) == 0
     assert capsys.readouterr().out.count("NOISY  when the bricks were made: somebody worked") == 2

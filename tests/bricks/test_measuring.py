@@ -1,6 +1,7 @@
 """In what order bricks are run, and what the cache keeps."""
 
 from suite.bricks import measuring
+from suite.bricks.composing import compose
 from suite.harness.implementation import Device
 from tests.bricks import made
 
@@ -52,6 +53,14 @@ def test_neighbours_are_run_in_turn_once_off_the_clock_and_once_on_it():
 def test_a_single_round_is_taken_with_cold_weights_too():
     found, _ = measuring.measure(Noting(), [made.relu()], Device("cpu", "fp32"), "infer", 1, lambda _: None)
     assert [(len(each.hot), len(each.cold)) for each in found] == [(1, 1)]
+
+
+def test_an_accelerator_whose_caches_nothing_empties_has_no_cold_times(monkeypatch):
+    monkeypatch.setattr(measuring, "room_of", lambda kind: 1e6)
+    found, _ = measuring.measure(Noting(), [made.relu()], Device("gpu", "fp32"), "infer", ROUNDS, lambda _: None)
+    assert [(len(each.hot), len(each.cold)) for each in found] == [(ROUNDS, 0)]
+    composed = compose(made.model(0), found, made.CACHE)
+    assert (composed.hot, composed.cold, composed.share) == (composed.sequential.value, None, None)
 
 
 def test_a_brick_for_which_the_device_has_no_memory_does_not_stop_the_others(monkeypatch):

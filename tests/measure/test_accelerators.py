@@ -11,7 +11,8 @@ import pytest
 from suite import config
 from suite.errors import UserError
 from suite.measure import accelerators, machine, systems
-from suite.measure.sampler import Counters
+from suite.measure.sampler import Counters, Meter
+from suite.measure.samples import format_row, header, samples_of
 from tests import distributions
 from tests.measure import fakes
 
@@ -70,6 +71,24 @@ def test_an_entry_point_brings_accelerators(tmp_path: Path, monkeypatch: pytest.
     assert systems.mismatch(config.system("l4"), found)
 
 
-def test_an_entry_point_that_cannot_be_loaded_is_one_line() -> None:
+@pytest.mark.parametrize("module", [None, "import ctypes\nctypes.CDLL('libnpu.so')", "raise RuntimeError('no device')"])
+def test_an_entry_point_that_cannot_be_loaded_is_one_line(tmp_path: Path, module: str | None) -> None:
+    if module:
+        (tmp_path / "example_npu.py").write_text(module)
     with pytest.raises(UserError, match=r"entry point example = example_npu:find of suite\.accelerators cannot be"):
         machine.detect()
+
+
+@pytest.mark.parametrize("library", ["Level-Zero", "rapl", ""])
+def test_a_library_whose_energy_would_not_pass_review_is_refused_before_the_run(tmp_path: Path, library: str) -> None:
+    (tmp_path / "example_npu.py").write_text(MODULE.replace('"example"', repr(library)))
+    with pytest.raises(UserError, match=rf"library .*{library}.* is no name of at most 20 small letters"):
+        machine.detect()
+
+
+def test_a_share_of_time_just_above_one_spoils_no_samples(tmp_path: Path) -> None:
+    (tmp_path / "example_npu.py").write_text(MODULE.replace("return 0.5", "return 1.0004"))
+    meter = Meter("gpu")
+    samples = [meter.sample(time_ms) for time_ms in (1000, 2000)]
+    content = "".join(f"{line}\n" for line in [header(1), *map(format_row, samples)])
+    assert samples_of(content.encode())[1].utilisation == 1.0

@@ -31,7 +31,7 @@ def _rocm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     fakes.install(monkeypatch)
     (tmp_path / "kfd").touch()
     monkeypatch.setattr(amd, "KFD", tmp_path / "kfd")
-    monkeypatch.setattr(doctor, "_broken", lambda: iter(()))  # it imports every framework, for seconds
+    monkeypatch.setattr(doctor, "_unusable", lambda found: iter(()))  # it imports every framework, for seconds
     yield
     amd._manager.cache_clear()
 
@@ -123,6 +123,13 @@ def test_their_energy_and_load_are_sampled(tmp_path: Path, monkeypatch: pytest.M
     assert made.so_far()[1] == "amdsmi"
 
 
+def test_the_half_second_in_which_a_counter_is_tried_is_before_the_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, card := Card(0))
+    counters = Counters("gpu")
+    before = card.joules
+    assert counters.joules()[0] == before
+
+
 @pytest.mark.parametrize(
     "card", [Card(1, counts=0.01), Card(1, watts=0), Card(1, partition="CPX")], ids=["wrong", "idle", "part"]
 )
@@ -182,7 +189,7 @@ def test_a_kind_that_tells_little_is_measured_as_far_as_it_goes(monkeypatch: pyt
     found = accelerators.find()
     assert found is not None
     (device,) = found.devices
-    assert (device.utilisation(), device.processes(), device.slowdowns()) == (None, set(), set())
+    assert (device.utilisation(), device.processes(), device.slowdowns()) == (None, None, set())
 
 
 def test_one_that_does_not_say_what_it_is_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

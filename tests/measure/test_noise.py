@@ -72,7 +72,9 @@ def test_a_driver_that_is_too_old_to_name_processes_ends_nothing(monkeypatch: py
         raise pynvml.NVMLLibraryMismatchError("Unversioned function called and the pyNVML version does not match")
 
     monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", unknown)
-    assert noise.before(fakes.machine("NVIDIA L4")).reasons == ()
+    found = noise.before(fakes.machine("NVIDIA L4"))
+    assert found.reasons == ()
+    assert found.figures["other_accelerator_processes"] is None
 
 
 def test_a_slowed_accelerator_is_noise_and_a_power_cap_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

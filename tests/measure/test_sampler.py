@@ -18,7 +18,7 @@ from suite.errors import UserError
 from suite.measure import load, sampler
 from suite.measure.energy import energy
 from suite.measure.load import Load, LoadMeter
-from suite.measure.sampler import Counters, Sampler
+from suite.measure.sampler import Counters, Meter, Sampler
 from suite.measure.samples import HEADER, Sample, read_samples
 from tests.measure import fakes
 
@@ -129,6 +129,22 @@ def test_counters_that_fail_are_none(monkeypatch: pytest.MonkeyPatch, rapl: Path
     counters = Counters("gpu")
     (rapl / "dram").unlink()
     assert counters.joules() == (None, None, None)
+
+
+def test_counters_are_read_at_the_time_of_their_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To go through thousands of processes first takes tenths of a second, of which the energy would be lost."""
+    done: list[str] = []
+
+    def joules(_: Counters) -> tuple[None, None, None]:
+        done.append("counters")
+        return None, None, None
+
+    monkeypatch.setattr(Counters, "joules", joules)
+    monkeypatch.setattr(sampler, "LoadMeter", lambda workers: done.append("processes"))
+    meter = Meter("cpu")
+    done.clear()
+    meter.sample(T0)
+    assert done == ["counters", "processes"]
 
 
 def test_only_visible_accelerators_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

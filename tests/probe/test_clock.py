@@ -19,6 +19,7 @@ from suite.probe import measuring, record
 from suite.probe.__main__ import main
 from suite.probe.record import Conditions
 from suite.probe.subject import Subject
+from suite.probe.tracing import Phases
 from suite.record.clock import Clock
 from tests.command import PROJECT
 
@@ -99,6 +100,13 @@ def test_a_step_takes_its_part_of_a_block(tmp_path, monkeypatch):
     monkeypatch.setattr(Clock, "now_ms", lambda _: now[0])
     cell = clock(tmp_path, "repeats=3")
     assert {row.values["step"] for row in cell.rows} == {cell.figures["samples/step"].value}
+
+
+def test_the_data_phase_is_a_share_of_steps_that_are_watched_too(tmp_path, monkeypatch):
+    """A step that is taken apart takes longer than one that a GPU replays: its data phase alone may take as long."""
+    watched = SimpleNamespace(phases=lambda steps: Phases(steps, 400.0, {"data": 100.0}))
+    monkeypatch.setattr(Subject, "watched", lambda _: watched)
+    assert clock(tmp_path, "repeats=1").figures["data phase"].value == 25
 
 
 def test_power_is_that_of_the_repeats_alone(tmp_path, monkeypatch):

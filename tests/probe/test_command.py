@@ -278,6 +278,7 @@ def test_the_published_schema_is_the_records(capsys):
         (["level=preprocessing", "task=speech", "from=\udcff"], "is not UTF-8: name it in plain letters"),
         (["level=throughput", *SMALL, "peak=\udcff"], "is not UTF-8: name it in plain letters"),
         (["level=trace", *SMALL, "trace=\udcff.json"], "is not UTF-8: name it in plain letters"),
+        (["level=trace", *SMALL, "trace=trace.json.gz"], "the file is plain JSON: name it trace=trace.json"),
     ],
 )
 def test_a_mistake_is_one_line(words, said):

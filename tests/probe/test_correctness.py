@@ -1,5 +1,7 @@
 """Operators held to float64: what is off is told, what cannot be judged is named."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -73,6 +75,41 @@ def test_a_wrong_gradient_of_an_operator_of_ones_own_is_found_in_pytorch():
     assert found["probe_test.twice"].gradient.l2 == pytest.approx(0.5)
     assert found["probe_test.no_formula"].forward.l2 == 0
     assert found["probe_test.no_formula"].gradient is None
+
+
+def test_no_gradient_is_taken_of_an_operator_of_a_backward_pass():
+    """On a GPU it would never end: the one thread that takes gradients there waits for it."""
+
+    @torch.library.custom_op("probe_test::squared", mutates_args=())
+    def squared(x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+    @torch.library.custom_op("probe_test::squared_backward", mutates_args=())
+    def squared_backward(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x * gradient
+
+    squared_backward.register_autograd(lambda _, gradient: (gradient, gradient))
+    squared.register_autograd(
+        lambda context, gradient: squared_backward(gradient, *context.saved_tensors),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    weights = torch.randn(8, 8, requires_grad=True)
+    found = judged("torch", lambda: squared(weights).sum().backward())
+    assert found["probe_test.squared"].gradient.l2 < 1e-6
+    assert found["probe_test.squared_backward"].forward.l2 < 1e-6
+    assert found["probe_test.squared_backward"].gradient is None
+
+
+def test_on_how_many_threads_values_differ_is_not_known_where_none_were_tried(capsys, monkeypatch):
+    """As on a GPU."""
+    library = instruments.load("torch")
+    known = library.judged
+    monkeypatch.setattr(library, "judged", lambda *given: [replace(each, threads=None) for each in known(*given)])
+    words = ("model=squeezenet1_1", "mode=infer", "size=32", "batch=1", "precision=fp32")
+    (cell,) = look(capsys, "level=operators-correctness", *words)
+    assert cell.figures["differ in repeats"].value == 0
+    assert cell.figures["differ by threads"].value is None
+    assert cell.notes[-1] == "the same or not: to the last bit, in 3 calls"
 
 
 def test_numbers_that_complex_ones_give_are_held_to_float64():

@@ -174,6 +174,13 @@ def test_recurrent_layers_of_cudnn_are_counted_by_their_shapes():
         assert counted(torch.ops.aten._cudnn_rnn_backward, (*backward, wanted), {}, ()) == times * both
 
 
+def test_attention_on_xpu_is_counted_by_its_shapes():
+    name = "_scaled_dot_product_fused_attention_overrideable"
+    forward, backward = (getattr(torch.ops.aten, each) for each in (name, f"{name}_backward"))
+    assert counted(forward, (Q, K, K), {}, ()) == ATTENTION
+    assert counted(backward, (Q, Q, K, K), {}, ()) == ATTENTION * 5 // 2
+
+
 SQUEEZENET = ("model=squeezenet1_1", "size=32", "batch=1", "precision=fp32")
 PER_STEP = {"GFLOP/step", "GFLOP/s", "MFU"}  # figures, of one level or another
 
@@ -255,6 +262,22 @@ def test_convolutions_and_their_gradients_are_counted(convolve, shapes, operatio
 
     assert sum(count(lambda: convolve(*given)).values()) == operations
     assert sum(count(train).values()) == 3 * operations
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda library, step: library.flops(step.call),
+        lambda library, step: library.called(step.call, Device("cpu", "fp32")),
+        lambda library, step: library.watch(lambda: step, Device("cpu", "fp32")).trace(1),
+        lambda library, step: library.judged(lambda: step, Device("cpu", "fp32")),
+    ],
+    ids=["flops", "called", "trace", "judged"],
+)
+def test_a_cuda_graph_is_refused_where_its_operators_would_be_left_out(look):
+    step = Calls(lambda: torch.cuda.CUDAGraph.replay(torch.ones(8, 8) @ torch.ones(8, 8)))
+    with pytest.raises(UserError, match="a step replays a CUDA graph of its own, whose operators nothing sees"):
+        look(instruments.load("torch"), step)
 
 
 def test_an_operation_of_tensorflow_without_a_count_is_not_known():

@@ -114,6 +114,12 @@ def test_kernels_of_gpus_have_names_that_fit_a_table(whole, name):
     assert short(whole) == name
 
 
+def test_kernels_are_timed_on_an_accelerator_that_is_not_cuda():
+    """As on XPU: PyTorch's profiler knows no CUDA there, and here none of an accelerator's kernels at all."""
+    workload = instruments.load("torch").kernel(MatrixProduct(8, 8, 8), DEVICE)
+    assert instruments.load("torch").algorithm(workload, replace(DEVICE, kind="gpu")) is None
+
+
 def test_deepbench_has_the_problems_that_it_has():
     """As its files hold them, with the one convolution that is commented out there."""
     counts = {kind: sum(map(len, sets.values())) for kind, sets in deepbench.sizes().items()}

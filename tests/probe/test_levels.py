@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,7 @@ from suite.measure.machine import detect
 from suite.probe import instruments, levels, perf, record
 from suite.probe.__main__ import main
 from suite.probe.instruments.torch_counting import number_type
-from suite.probe.instruments.torch_watch import Places
+from suite.probe.instruments.torch_watch import Calls, Places
 from suite.probe.subject import Subject
 from suite.probe.sweeping import sweep
 from tests.eighth_task import HERE, lend
@@ -94,6 +95,22 @@ def test_activations_that_are_made_again_are_of_the_backward_phase(reentrant):
         made.sum().backward()
     assert marks[-2:] == ["backward", "update"]
     assert marks.count("backward") == 1
+
+
+def test_layers_are_told_where_another_thread_makes_activations_again():
+    """As on a GPU, whose backward pass runs in a thread of its own, and PyTorch numbers each thread's nodes anew."""
+    net, given, places = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(3))), torch.ones(1, 2), Places()
+    with ThreadPoolExecutor(1) as another, places.followed(), Calls(places) as calls:
+
+        def made_again(_):
+            another.submit(net, given).result()
+
+        for _ in range(2):
+            made = net(given)
+            made.register_hook(made_again)
+            made.sum().backward()
+    layers = [each.layer for each in calls.noted if each.phase == "backward" and each.operator == "aten.mm"]
+    assert list(dict.fromkeys(layers)) == ["Sequential.2", "Sequential.1", "Sequential.0"]
 
 
 def test_a_profiler_that_tells_no_time_is_named(monkeypatch):

@@ -119,6 +119,8 @@ def test_the_environment_tells_what_decides_a_run_and_neither_secret_nor_name(mo
         "HIPBLASLT_ALLOW_TF32": "1",
         "AMD_SERIALIZE_KERNEL": "3",
         "ZE_AFFINITY_MASK": "0",
+        "LIBTPU_INIT_ARGS": "--xla_tpu_spmd_rng_bit_generator_unsafe=1",
+        "GLOO_SOCKET_IFNAME": "eth0",
         "LD_LIBRARY_PATH": f"{Path.home()}/lib:/scratch/a.user/lib",
         "TORCH_LOGS": f"//{'x' * 9000}",
         "XLA_FLAGS": "--to=http://somebody:hidden@host/",
@@ -133,6 +135,7 @@ def test_the_environment_tells_what_decides_a_run_and_neither_secret_nor_name(mo
     assert known["LD_LIBRARY_PATH"] == "~/lib:/scratch/~/lib"
     assert (known["NCCL_P2P_DISABLE"], known["ATEN_CPU_CAPABILITY"]) == ("1", "avx2")
     assert {"HIPBLASLT_ALLOW_TF32", "AMD_SERIALIZE_KERNEL", "ZE_AFFINITY_MASK"} <= known.keys()
+    assert {"LIBTPU_INIT_ARGS", "GLOO_SOCKET_IFNAME"} <= known.keys()
     assert len(known["TORCH_LOGS"]) == 500
     assert found["threads"] == 3
     assert found["cpus"] == len(os.sched_getaffinity(0))

@@ -142,6 +142,17 @@ def test_ratio_is_that_of_the_reference_s_best_compliant_result_of_the_benchmark
     assert "selected" in dict(page_of(entries, reference="example-org: a").attributes)
 
 
+def test_machines_that_bear_one_name_are_systems_of_their_own():
+    one, two = (
+        entry(seconds, system="h100x8", machine=f"{nodes}8 x H100") for seconds, nodes in ((20.0, ""), (8.0, "2 x "))
+    )
+    entries = [one, two, entry(5.0, system="b")]
+    assert ratios(entries, "example-org: h100x8 (8 x H100)") == [1.0, 2.5, 4.0]
+    text = page_of(entries, reference="example-org: b").text
+    assert "example-org: h100x8 (8 x H100)" in text
+    assert "example-org: h100x8 (2 x 8 x H100)" in text
+
+
 def test_a_reference_that_nothing_is_held_to_is_said():
     text = page_of([entry(10.0, system="a")], reference="example-org: a").text
     assert "No other system than example-org: a has a compliant result" in text

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import threading
 
 import numpy as np
@@ -194,6 +195,18 @@ def test_of_several_accelerators_one_is_named():
 def test_a_precision_that_the_code_does_not_know_is_one_line(trained):
     with pytest.raises(UserError, match="precision=fp16: alike trains in fp32, bf16"):
         main([str(trained), f"implementation={OURS}", "precision=fp16"])
+
+
+def test_code_that_imports_more_than_its_framework_is_read_in_that_of_its_run(tmp_path):
+    shutil.copytree(OURS, tmp_path / "ours")
+    with (tmp_path / "ours/__init__.py").open("a") as code:
+        code.write("\n\ndef drawn():\n    import torch\n    import jax\n")
+    words = ("task=image_classification", "scale=mini", "hw=cpu", "implementation=ours", "framework=numpy")
+    kept = ("checkpoints=keep", "division=open", "budget_samples=4000", "mlflow=false", "out=kept")
+    done = run(tmp_path, "suite.run", *words, *kept)
+    assert (tmp_path / "kept/states").exists(), done.stdout + done.stderr
+    with pytest.raises(UserError, match="precision=fp16: ours trains in fp32, bf16"):
+        main([str(tmp_path / "kept"), f"implementation={tmp_path / 'ours'}", "precision=fp16"])
 
 
 def test_a_task_that_cannot_be_asked_for_one_example_says_so(tmp_path):

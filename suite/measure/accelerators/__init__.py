@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import cache
 from importlib import metadata
 
-from suite.errors import UserError
+from suite.errors import UserError, shown
 from suite.measure.accelerators import amd, nvidia
-from suite.measure.accelerators.devices import Found
+from suite.measure.accelerators.devices import LIBRARY, Found
 
 GROUP = "suite.accelerators"
 
@@ -19,11 +19,17 @@ GROUP = "suite.accelerators"
 def find() -> Found | None:
     """Return the accelerators of the first maker with a visible one, else of the first whose are all hidden.
 
-    None if there are no accelerators. Raises UserError for an entry point that cannot be loaded.
+    None if there are no accelerators. Raises UserError for an entry point that cannot be loaded, or whose library has
+    a name that no review would take for one.
     """
     hidden = None
     for maker in _makers():
         found = maker()
+        if found and not LIBRARY.fullmatch(found.library):
+            raise UserError(
+                f"library {shown(found.library)} of an entry point of {GROUP} is no name of at most 20 small letters, "
+                "digits and underscores, other than rapl and estimated"
+            )
         if found and found.devices:
             return found
         hidden = hidden or found
@@ -36,7 +42,7 @@ def _makers() -> list[Callable[[], Found | None]]:
     for point in metadata.entry_points(group=GROUP):
         try:
             others.append(point.load())
-        except (ImportError, AttributeError) as error:
+        except Exception as error:  # a maker's package may raise anything, as where its driver is missing
             what = f"the entry point {point.name} = {point.value} of {GROUP}"
             raise UserError(f"{what} cannot be loaded: {error}") from error
     return [*others, nvidia.find, amd.find]

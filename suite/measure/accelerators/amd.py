@@ -123,12 +123,12 @@ class Device:
             return None
         return busy / 100 if isinstance(busy, int) else None
 
-    def processes(self) -> set[int]:
+    def processes(self) -> set[int] | None:
         """See `devices.Device`."""
         try:
             return {each["pid"] for each in _smi().amdsmi_get_gpu_process_list(self.handle)}
         except _smi().AmdSmiException:
-            return set()
+            return None
 
     def slowdowns(self) -> set[str]:
         """See `devices.Device`; only the MI300 and newer report it."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+LIBRARY = re.compile(r"(?!(rapl|estimated)\Z)[a-z0-9_]{1,20}", re.ASCII)  # not one of the other sources of an energy
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Device(Protocol):
     def utilisation(self) -> float | None:
         """The fraction of recent time in which it computed."""
 
-    def processes(self) -> set[int]:
+    def processes(self) -> set[int] | None:
         """The ids of the processes that compute on it."""
 
     def slowdowns(self) -> set[str]:
@@ -47,7 +50,8 @@ class Found:
     """A maker's accelerators on this machine.
 
     `devices` are those that this process may use, in the order in which frameworks count them; `hidden` counts those
-    that environment variables hide. `library` names what measures them; `driver` has driver and platform versions.
+    that environment variables hide. `library` names what measures them, in small letters, digits and underscores;
+    `driver` has driver and platform versions.
     """
 
     devices: Sequence[Device]

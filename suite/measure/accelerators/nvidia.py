@@ -132,12 +132,12 @@ class Device:
         except pynvml.NVMLError:
             return None
 
-    def processes(self) -> set[int]:
+    def processes(self) -> set[int] | None:
         """See `devices.Device`."""
         try:
             return {each.pid for each in pynvml.nvmlDeviceGetComputeRunningProcesses(self._own)}
         except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):  # the latter from drivers before 510
-            return set()
+            return None
 
     def slowdowns(self) -> set[str]:
         """See `devices.Device`."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from math import prod
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -70,13 +71,32 @@ def apart() -> AbstractContextManager[Any]:
     return stance
 
 
+def unreplayed() -> AbstractContextManager[Any]:
+    """Context in which the replay of a CUDA graph raises UserError: nothing sees its operators.
+
+    There are none of torch.compile, which does nothing meanwhile.
+    """
+
+    def replay(*_: object) -> None:
+        raise UserError(
+            "a step replays a CUDA graph of its own, whose operators nothing sees: let it replay none where "
+            "torch.compiler.set_stance forces eager execution, as reference_impls/torch_replayed.py does"
+        )
+
+    return mock.patch.object(torch.cuda.CUDAGraph, "replay", replay)
+
+
 @contextmanager
 def unfused() -> Iterator[None]:
-    """Context in which attention and encoder layers of torch.nn run as separate operators, also without gradients."""
+    """Context in which attention and encoder layers of torch.nn run as separate operators, also without gradients.
+
+    It is `unreplayed`, too.
+    """
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        yield
+        with unreplayed():
+            yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
 
@@ -177,7 +197,13 @@ def by_vector(matrix: Sequence[int], *_: Any, **__: Any) -> int:
 
 
 aten = torch.ops.aten
-KINDS = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
+KINDS = (
+    "flash_attention",
+    "efficient_attention",
+    "cudnn_attention",
+    "flash_attention_for_cpu",
+    "fused_attention_overrideable",  # XPU's
+)
 ATTENTION = [f"_scaled_dot_product_{each}" for each in KINDS]
 COUNTED: dict[Any, Callable[..., int]] = {
     aten.convolution_backward: convolution_backward,

@@ -14,7 +14,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from suite.harness.implementation import Device
-from suite.probe.instruments.torch_counting import apart
+from suite.probe.instruments.torch_counting import apart, unreplayed
 from suite.probe.instruments.torch_operators import Operators, shapes_of, tensors
 from suite.probe.judging import (
     RANDOM,
@@ -41,7 +41,8 @@ UNSET = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided
 class Call:
     """A call of an operator that can be made again; `differentiated` where a gradient goes through it.
 
-    Operators outside `aten` always run without gradients, so theirs are taken wherever an input requires one.
+    Operators outside `aten` always run without gradients, so theirs are taken wherever an input requires one, except in
+    a backward pass: a GPU has one thread for all of them, which waits for the judgement.
     """
 
     def __init__(self, function: Any, given: Any, differentiated: bool) -> None:
@@ -94,7 +95,8 @@ class Judge(Operators):  # type: ignore[no-untyped-call]
         name, shapes = str(func.overloadpacket), shapes_of(given)
         key = (name, shapes, *(str(each.dtype) for each in given))
         if func.namespace != PROFILER and not func.is_view and key not in self.found:
-            call = Call(func, (args, kwargs), torch.is_grad_enabled() or func.namespace != ATEN)
+            recorded = torch.is_grad_enabled() or func.namespace != ATEN
+            call = Call(func, (args, kwargs), recorded and torch._C._current_autograd_node() is None)
             self.found[key] = self.worker.submit(_judged, name, shapes, call).result()
         return func(*args, **kwargs)
 
@@ -104,7 +106,7 @@ def judged(build: Callable[[], Workload], device: Device) -> list[Judged]:
     with apart(), ThreadPoolExecutor(1) as worker:
         workload = build()
         workload.ready(1)
-        with (judge := Judge(worker)):
+        with unreplayed(), (judge := Judge(worker)):
             workload.run(1)
     return list(judge.found.values())
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, supported_activities
 
 from suite.errors import UserError
 from suite.harness.implementation import Device
@@ -132,9 +132,10 @@ def algorithm(workload: Workload, device: Device) -> str | None:
     if isinstance(workload, Sums):
         return workload.algorithm
     if device.kind == "gpu":
-        with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+        activities = supported_activities() - {ProfilerActivity.CPU}  # type: ignore[no-untyped-call]
+        with profile(activities=activities, acc_events=True) as profiled:
             workload.run(1)
-        names = [short(each.name) for each in profiled.events() or () if each.device_type == DeviceType.CUDA]
+        names = [short(each.name) for each in profiled.events() or () if each.device_type != DeviceType.CPU]
     else:
         said: list[str] = []
         onednn, mkl = torch.backends.mkldnn.verbose, torch.backends.mkl.verbose

@@ -15,7 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.weak import WeakIdKeyDictionary
 
 from suite.harness.implementation import Device
-from suite.probe.instruments.torch_counting import apart
+from suite.probe.instruments.torch_counting import apart, unreplayed
 from suite.probe.instruments.torch_operators import Operators, tensors
 from suite.probe.instruments.torch_watch import Places
 from suite.probe.tracing import Memory
@@ -96,7 +96,7 @@ class Tracked:
         for each in parameters:
             if each.grad is not None:  # of the step before
                 tracker.holds(each.grad, GRADIENTS)
-        with apart(), ExitStack() as stack:
+        with apart(), unreplayed(), ExitStack() as stack:
             for each in parameters:
                 if each.requires_grad:
                     register: Any = each.register_post_accumulate_grad_hook

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
 from suite.harness.implementation import Device
-from suite.probe.instruments.torch_counting import apart
+from suite.probe.instruments.torch_counting import apart, unreplayed
 from suite.probe.instruments.torch_judging import PROFILER, doubled
 from suite.probe.instruments.torch_operators import Operators, written
 from suite.probe.instruments.torch_watch import Places
@@ -100,7 +100,7 @@ def shadowed(build: Callable[[], Workload], device: Device) -> Distance:
         with shadow:
             workload.run(1)
 
-    with apart():
+    with apart(), unreplayed():
         after = distances(
             step,
             found=lambda: {name: _values(each) for name, each in parameters.items()},

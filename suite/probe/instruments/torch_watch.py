@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
+from threading import get_ident
 from typing import Any
 from unittest import mock
 
@@ -20,7 +21,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from suite.errors import UserError
 from suite.harness.implementation import Device
-from suite.probe.instruments.torch_counting import apart, counted, torch_device
+from suite.probe.instruments.torch_counting import apart, counted, torch_device, unreplayed
 from suite.probe.instruments.torch_operators import Operators, shapes_of, tensors, written
 from suite.probe.tracing import Call, Phases, Trace
 from suite.probe.workload import Workload
@@ -42,14 +43,17 @@ class Places:
     """Where a step is: its phase and its layer; in a backward pass the layer is that whose output is differentiated.
 
     The nodes of the autograd graph have rising numbers: a node's layer is the one that was being called when the node
-    got its number. `mark` is told each phase that begins.
+    got its number. Each thread numbers its own: a GPU's backward pass has one, in which activations may be made again.
+    `mark` is told each phase that begins.
     """
 
     def __init__(self, mark: Callable[[str], None] = lambda phase: None) -> None:
         self.mark, self.phase = mark, "data"
         self.stack: list[torch.nn.Module] = []
         self.names: dict[torch.nn.Module, str] = {}
-        self.changes: list[tuple[int, str]] = []  # a number, and the layer from it on
+        # of each thread: a number, and the layer from it on
+        self.changes: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
+        self.thread = get_ident()  # which made the nodes that are differentiated
 
     def enter(self, phase: str) -> None:
         """Begin a phase."""
@@ -61,8 +65,9 @@ class Places:
         node = torch._C._current_autograd_node()
         if node is None:
             return self.names[self.stack[-1]] if self.stack else ""
-        after = bisect_right(self.changes, node._sequence_nr(), key=lambda change: change[0])
-        return self.changes[after - 1][1] if after else ""
+        changes = self.changes[self.thread]
+        after = bisect_right(changes, node._sequence_nr(), key=lambda change: change[0])
+        return changes[after - 1][1] if after else ""
 
     @contextmanager
     def followed(self) -> Iterator[None]:
@@ -70,11 +75,14 @@ class Places:
 
         def followed(taken: Callable[..., Any]) -> Callable[..., Any]:
             def gradients(*args: Any, **keywords: Any) -> Any:
-                if self.phase == "backward":  # within another, of activations that are made again for it
-                    return taken(*args, **keywords)
-                self.enter("backward")
+                outer, self.thread = self.thread, get_ident()
+                within = self.phase == "backward"  # of activations that are made again for it
+                if not within:
+                    self.enter("backward")
                 found = taken(*args, **keywords)
-                self.enter("update")
+                self.thread = outer
+                if not within:
+                    self.enter("update")
                 return found
 
             return gradients
@@ -115,7 +123,7 @@ class Places:
 
     def _changed(self) -> None:
         number = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
-        self.changes.append((number, self.names[self.stack[-1]] if self.stack else ""))
+        self.changes[get_ident()].append((number, self.names[self.stack[-1]] if self.stack else ""))
 
 
 class Calls(Operators):  # type: ignore[no-untyped-call]
@@ -197,7 +205,7 @@ class Watched:
         self.workload.ready(steps)
         places = Places()
         calls = Calls(places)
-        with apart(), places.followed(), self.profiled() as profiler, calls:
+        with apart(), unreplayed(), places.followed(), self.profiled() as profiler, calls:
             start = time.perf_counter()
             for _ in range(steps):
                 places.enter("data")

@@ -51,7 +51,7 @@ class Clock:
         if conditions.model or conditions.data or conditions.mode != "train":
             raise UserError("level=clock times what a run of a task does: leave out model=, mode=, data=")
         self.subject, self.notes = subject, list[str]()
-        self.data_s = self._data()
+        self.data = self._data()
         inside = subject.inside()
         self.made, self.initial = inside.made, inside.made.state_dict()
         self.seen = 0
@@ -132,7 +132,7 @@ class Clock:
             "first evaluation": Figure(value=evaluations[0], unit="ms"),
             EVALUATION: measuring.mean(learnt, "ms"),
             "samples/step": Figure(value=self.samples, unit=""),
-            "data phase": Figure(value=self.data_s and 100 * min(self.data_s / self.step, 1), unit="%"),
+            "data phase": Figure(value=self.data, unit="%"),
             "power": power,
             "weights": Figure(value=weights(self.initial) / 1e6, unit="MB"),
         }
@@ -224,7 +224,10 @@ class Clock:
         return measuring.mean(watts, "W") if len(watts) == len(found) else Figure(value=None, unit="W")
 
     def _data(self) -> float | None:
-        """Seconds of a step's data phase; None, with a note, if its phases cannot be watched."""
+        """The data phase's share of watched steps, in %; None, with a note, if their phases cannot be watched.
+
+        Of a step that a compiler has joined it would be too much: watched steps are taken apart.
+        """
         try:
             watched = self.subject.watched()
             watched.phases(1)
@@ -232,7 +235,7 @@ class Clock:
         except Exception as error:  # whatever a framework raises where it cannot be watched
             self.notes.append(f"the data phase is not known: {one_line(error)}")
             return None
-        return phases.spent.get(DATA, 0.0) / phases.steps
+        return 100 * phases.spent.get(DATA, 0.0) / phases.seconds
 
 
 def weights(state: Mapping[str, np.ndarray]) -> int:

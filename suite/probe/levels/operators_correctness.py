@@ -45,8 +45,8 @@ class Measurement:
             "operators": Figure(value=len({each.operator for each in self.all}), unit=""),
             "judged": Figure(value=len({each.operator for each in judged}), unit=""),
             "worst L2": Figure(value=rows[0].number("L2") if rows else None, unit=""),
-            "differ in repeats": Figure(value=sum(each.repeats is False for each in judged), unit=""),
-            "differ by threads": Figure(value=sum(each.threads is False for each in judged), unit=""),
+            "differ in repeats": _differing([each.repeats for each in judged]),
+            "differ by threads": _differing([each.threads for each in judged]),
             "overhead": measuring.mean([self.judging / plain for plain in self.plain], "x"),
         }
         told = notes(self.all)
@@ -69,6 +69,12 @@ def _row(each: Judged, forward: Errors) -> Row:
     return Row(name=f"{each.operator} {each.shapes}".rstrip(), values=values)
 
 
+def _differing(same: list[bool | None]) -> Figure:
+    """How many were not the same; unknown if none could be tried, as threads on an accelerator."""
+    tried = [each for each in same if each is not None]
+    return Figure(value=tried.count(False) if tried else None, unit="")
+
+
 def _same(value: bool | None) -> str | None:
     return None if value is None else "same" if value else "differ"
 
@@ -88,7 +94,8 @@ def notes(found: list[Judged]) -> list[str]:
     if off:
         why = "more than rounding explains unless large terms cancel"
         told.insert(0, f"off by more than {100 * MOST_OFF:g} % (L2), {why}: {_listed(list(off))}")
-    return [*told, f"the same or not: to the last bit, in {REPEATS} calls, and on another number of threads"]
+    threads = ", and on another number of threads" if any(each.threads is not None for each in found) else ""
+    return [*told, f"the same or not: to the last bit, in {REPEATS} calls{threads}"]
 
 
 def _listed(names: list[str]) -> str:
