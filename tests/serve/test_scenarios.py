@@ -121,6 +121,18 @@ def test_what_was_not_answered_counts_for_no_rate(scenario):
     assert found.reached == 0
 
 
+def test_loads_come_from_one_thread_whose_end_loadgen_would_not_survive():
+    threads = set()
+
+    def ask(example: int) -> Future:
+        threads.add(threading.current_thread())
+        return answer(example)
+
+    for _ in range(2):
+        scenarios.load("multi-stream", ask, examples=8, seconds=0.01, expected=0.001)
+    assert len(threads) == 1
+
+
 def test_ctrl_c_under_load_ends_the_process_without_an_abort():
     code = """
 import os, signal, threading
