@@ -160,7 +160,8 @@ def _start(issue: Callable[[list[Any]], None], examples: int, settings: Any, fol
 def _tests() -> SimpleQueue[tuple[Callable[[], None], Future[None]]]:
     """The queue of a thread that runs all tests: LoadGen's log may look for one's entries when the next has begun.
 
-    With a thread that has ended that is memory no longer there: a segmentation fault in about one of 500 tests.
+    With a thread that has ended that is memory no longer there: a segmentation fault in one of some hundred tests.
+    The thread is a daemon, because Python waits for an executor's before it ends, also after Ctrl-C.
     """
     tests: SimpleQueue[tuple[Callable[[], None], Future[None]]] = SimpleQueue()
 
