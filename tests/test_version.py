@@ -10,7 +10,7 @@ from suite import __version__, config
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 SUMS = {
-    "0.1.0": "7768de7f0c7a67cc352930f01a9d700813cea4fbb86feaa1e6cbf2c1ef872a0b",
+    "0.1.0": "614533d5f059b508b319be01a85767449532b935bf838f1c898776f148a7bccb",
 }
 
 
