@@ -15,6 +15,7 @@ import torch.nn.functional as F
 
 from reference_impls.image_classification.shared import Draws
 from reference_impls.recommendation.torch import targets_of
+from reference_impls.torch_shared import weights
 
 IMAGES, ITEMS = "image_classification", "recommendation"
 
@@ -48,7 +49,7 @@ def one_layer_less(made):
 
 
 def evaluated_by_the_batch(made):
-    made.model.eval = lambda: None
+    made.averaged.train()
 
 
 def without_a_number(made):
@@ -153,6 +154,7 @@ def epsilon_within_the_root(made):
 
 def channels_first(made):
     made.model.to(memory_format=torch.contiguous_format)
+    made.weights = [*weights(made.model).values()]
     training = made.training.forward
 
     def forward(drawn, size):
