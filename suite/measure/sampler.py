@@ -36,7 +36,8 @@ class Counters:
         self.library = found.library if found else None
         self._packages: list[RAPLCPU] = []
         with suppress(ZeusBaseError, OSError, ValueError):  # no counters, or not for this user
-            self._packages = [each for each in get_cpus().cpus if _is_package(each)]
+            rapl = get_cpus()
+            self._packages = [each for each in rapl.cpus if _is_package(each, Path(rapl.rapl_dir))]
         self.joules()  # the first reading takes AMD SMI half a second
 
     def joules(self) -> tuple[float | None, float | None, float | None]:
@@ -199,9 +200,9 @@ class Sampler:
             self._joules, self._source = (self._joules or 0.0) + used.joules, used.source
 
 
-def _is_package(cpu: RAPLCPU) -> bool:
+def _is_package(cpu: RAPLCPU, zones: Path) -> bool:
     """Whether this is a CPU package; a zone named psys is the whole platform, packages included."""
-    return _by_daemon(cpu) or cpu.rapl_file.name.startswith("package")
+    return (zones / f"intel-rapl:{cpu.cpu_index}" / "name").read_text().startswith("package")
 
 
 def _by_daemon(cpu: RAPLCPU) -> bool:
