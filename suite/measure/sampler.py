@@ -44,7 +44,7 @@ class Counters:
         """Joules so far of all accelerators, CPU packages and memory; None for a counter that is not there or fails."""
         try:
             cpus = [_package_joules(each) for each in self._packages]
-        except (ZeusBaseError, OSError, ValueError):
+        except Exception:  # besides those of files and of Zeus, its daemon's client raises httpx's
             cpus = []
         memory = [joules for _, joules in cpus if joules is not None]
         drawn = _all_known([each.joules() for each in self._accelerators])
