@@ -108,6 +108,16 @@ def test_seal_that_cannot_be_read_names_nothing(run, tmp_path):
     assert (made.submitter, made.system, made.verdict) == ("someone", "cpu", "fail")
 
 
+def test_a_link_in_a_package_counts_against_its_results(run, tmp_path):
+    shutil.copytree(run.folder, tmp_path / "all" / "results" / "box" / "small")
+    sealed(tmp_path / "all")
+    (before,) = read(Source(tmp_path / "all")).entries
+    (tmp_path / "all" / "benchmarks").mkdir()
+    (tmp_path / "all" / "benchmarks" / "more").symlink_to(tmp_path)
+    (made,) = read(Source(tmp_path / "all")).entries
+    assert made.findings == before.findings + 1
+
+
 def test_mlperf_s_results_by_their_own_rules(tmp_path):
     maker.package(tmp_path)
     (made,) = read(Source(tmp_path, maker.RULESET)).entries
