@@ -109,6 +109,15 @@ def test_code_that_python_reads_otherwise_than_a_person_is_found(packed, own, hi
         assert any(each.startswith(said) for each in found)
 
 
+def test_code_is_read_so_in_a_reference_of_an_unknown_revision_too(packed, monkeypatch):
+    monkeypatch.setattr("suite.rules.code.blobs", lambda *_: {})
+    (packed.code.parent / "reference_impls" / "trainer.py").write_bytes(b"# nothing\rimport os\n")
+    resealed(packed.folder)
+    found = [each.found for each in report(packed.folder).findings if each.severity == "fail"]
+    assert len(found) == 1
+    assert found[0].startswith("holds U+000D in line 1")
+
+
 @pytest.mark.parametrize("change", ["less", "more"])
 def test_files_less_and_more_are_found(packed, change):
     if change == "less":
