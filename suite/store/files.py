@@ -168,7 +168,7 @@ def require_room(dataset: Dataset, root: Path) -> None:
 
 def require_free(root: Path, need: int, what: str) -> None:
     """Raise UserError unless the disk of the folder `root` has `need` bytes free."""
-    if need > (free := shutil.disk_usage(root).free):
+    if need > (free := free_bytes(root)):
         raise UserError(
             f"{what} needs {need / 1e9:.1f} GB in {root}, which has {free / 1e9:.1f} GB free: "
             "name a folder on a larger disk with data_dir= or SUITE_DATA"

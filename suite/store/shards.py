@@ -37,7 +37,9 @@ def ensure(benchmark: Benchmark, root: Path) -> Path:
         return files.ensure(dataset, root)
     if not files.faults(dataset, root):
         return root
-    files.ensure(dataset.source_files, root)
+    if files.faults(dataset.source_files, root):
+        files.require_room(dataset, root)  # for what is made of them, too
+        files.ensure(dataset.source_files, root)
     try:
         root.mkdir(parents=True, exist_ok=True)
         busy = f"another command is making {dataset.name} in {root}"
