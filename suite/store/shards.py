@@ -16,7 +16,7 @@ from suite.config.dataset import Dataset, File
 from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.store import files
-from suite.store.disk import holding, partial
+from suite.store.disk import holding, partial, sync
 from suite.store.modules import load_bringing, load_sharding
 from suite.store.processes import Pool
 from suite.store.sums import RememberedSums, sha256
@@ -143,6 +143,7 @@ def _make_one(task: str, scale: str, root: Path, file: File, outdated: Sequence[
             f"sha256 {file.sha256}. The packages may be of other versions than the suite's: "
             "pip install -c constraints.txt"
         )
+    sync(partial(place))  # ext4 keeps the length that truncate() gives a file, though a power cut takes what it holds
     for path in outdated:
         path.unlink(missing_ok=True)
     partial(place).replace(place)
