@@ -130,6 +130,13 @@ def _add_a_class(folder: Path) -> None:
     (folder / "train" / "n00000000").mkdir()
 
 
+def _flatten(folder: Path) -> None:
+    for picture in [*(folder / "val").rglob("*.JPEG")]:
+        picture.rename(folder / "val" / picture.name)
+    for of_class in [*(folder / "val").glob("n*")]:
+        of_class.rmdir()
+
+
 def _rename(folder: Path) -> None:
     picture = next((folder / "val").rglob("*.JPEG"))
     picture.rename(picture.with_name("cat.jpg"))
@@ -158,6 +165,7 @@ def _break_a_link(folder: Path) -> None:
         (_lose_a_class, r"imagenet/val has a class n\d{8}, and .*imagenet/train has not"),
         (_lose_a_class_of_both, r"classes are \[\d+, \d, 4\], not \[23, 6, 5\]"),
         (_add_a_class, r"imagenet/train/n00000000 has no pictures: bring them, or delete it"),
+        (_flatten, r"imagenet/val has no folder of a class, such as n01440764: sort its pictures into theirs"),
         (_rename, r"cat\.jpg is not called as ImageNet's pictures are: ILSVRC2012_val_00000001\.JPEG"),
         (
             lambda folder: shutil.rmtree(folder / "val"),
