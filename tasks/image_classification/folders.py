@@ -95,6 +95,8 @@ def _pictures(folder: Path, form: str, example: str) -> Iterator[tuple[str, int,
                 continue
             if not (found := re.fullmatch(form, entry.name)):
                 raise UserError(f"{entry.path} is not called as ImageNet's pictures are: {example}")
-            yield entry.name, int(found[1]), entry.stat().st_size
+            if not (length := entry.stat().st_size):  # as a full disk or a power cut leaves files
+                raise UserError(f"{entry.path} is empty: bring it again")
+            yield entry.name, int(found[1]), length
     except OSError as error:
         raise UserError(f"cannot read {error.filename or folder}: {error.strerror}") from error

@@ -152,6 +152,10 @@ def _enlarge_a_picture(split: str) -> Callable[[Path], None]:
     return lambda folder: os.truncate(next((folder / split).rglob("*.JPEG")), SMALL.shards * SMALL.shard_bytes)
 
 
+def _empty_a_picture(folder: Path) -> None:
+    os.truncate(next((folder / "val").rglob("*.JPEG")), 0)
+
+
 def _break_a_link(folder: Path) -> None:
     picture = next((folder / "train").rglob("*.JPEG"))
     picture.unlink()
@@ -174,6 +178,7 @@ def _break_a_link(folder: Path) -> None:
         (_put_a_file_for_a_class, r"cannot read .*/imagenet/val/n\d{8}: Not a directory"),
         (_enlarge_a_picture("train"), r"23 pictures have \d+ bytes, more than the 5242880 of ImageNet's own files"),
         (_enlarge_a_picture("val"), r"6 pictures have \d+ bytes, more than the 2097152 of ImageNet's own files"),
+        (_empty_a_picture, r"/imagenet/val/n\d{8}/ILSVRC2012_val_\d{8}\.JPEG is empty: bring it again"),
         (_break_a_link, r"cannot read .*/imagenet/train/n\d{8}/n\d{8}_\d+\.JPEG: No such file or directory"),
     ],
 )
