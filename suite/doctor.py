@@ -192,7 +192,7 @@ def _missing(data_dir: str | None, counters: Sequence[float | None], found: Mach
     for benchmark in config.benchmarks():
         if files.missing_bytes(benchmark.dataset, root):
             need = files.needed_bytes(benchmark.dataset, root)
-            enough = need <= files.free_bytes(root)
+            enough = need <= files.free_bytes(files.folder_of(benchmark.dataset, root))
             room = "" if enough else f", with {need / 1e9:.1f} GB free on its disk: data_dir=FOLDER"
             yield f"data of {benchmark.name}", f"{files.fetching(benchmark.name, data_dir)}{room}"
     zones = RAPL.glob("intel-rapl:*/energy_uj")  # of packages and their parts: all are read, or none

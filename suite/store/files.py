@@ -161,16 +161,21 @@ def data_option(data_dir: str | None) -> str:
     return f" data_dir={shlex.quote(data_dir)}" if data_dir else ""
 
 
+def folder_of(dataset: Dataset, root: Path) -> Path:
+    """The folder where the first of the dataset's files lies, or will; a link in `root` may lead to another disk."""
+    return (root / dataset.members[0].path).parent
+
+
 def require_room(dataset: Dataset, root: Path) -> None:
     """Raise UserError if the disk has no room for what the dataset still needs (`needed_bytes`)."""
-    require_free(root, needed_bytes(dataset, root, "remembered"), dataset.name)
+    require_free(folder_of(dataset, root), needed_bytes(dataset, root, "remembered"), dataset.name)
 
 
-def require_free(root: Path, need: int, what: str) -> None:
-    """Raise UserError unless the disk of the folder `root` has `need` bytes free."""
-    if need > (free := free_bytes(root)):
+def require_free(folder: Path, need: int, what: str) -> None:
+    """Raise UserError unless the disk where `folder` is, or will be, has `need` bytes free."""
+    if need > (free := free_bytes(folder)):
         raise UserError(
-            f"{what} needs {need / 1e9:.1f} GB in {root}, which has {free / 1e9:.1f} GB free: "
+            f"{what} needs {need / 1e9:.1f} GB in {folder}, which has {free / 1e9:.1f} GB free: "
             "name a folder on a larger disk with data_dir= or SUITE_DATA"
         )
 

@@ -55,3 +55,15 @@ def test_a_disk_without_room_for_what_is_made_is_told_before_the_download(tmp_pa
     with pytest.raises(UserError, match=r"Small Set needs .* free: name a folder on a larger disk"):
         shards.ensure(benchmark, tmp_path / "data")
     assert server.ranges == []
+
+
+def test_room_is_looked_for_on_the_disk_where_the_files_will_lie(tmp_path: Path, monkeypatch) -> None:
+    wanted = dataset(tar(MEMBERS), NOWHERE)
+    (tmp_path / "large").mkdir()
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda path: SimpleNamespace(free=10**9 * (path.resolve().name == "large"))
+    )
+    with pytest.raises(UserError, match=rf"needs 0\.0 GB in {tmp_path}/set, which has 0\.0 GB free"):
+        files.require_room(wanted, tmp_path)
+    (tmp_path / "set").symlink_to("large")
+    files.require_room(wanted, tmp_path)
