@@ -192,7 +192,7 @@ def _is_right(archive: Remote, root: Path) -> bool:
 
 def _install(dataset: Dataset, archive: Remote, root: Path) -> None:
     """Unpack beside the files' places, verify, and rename: a file in its place is a whole file."""
-    fresh = root / f".{archive.path}.unpacked"
+    fresh = folder_of(dataset, root) / f".{Path(archive.path).name}.unpacked"
     shutil.rmtree(fresh, ignore_errors=True)  # left by a process that was killed
     try:
         unpack(root / archive.path, {file.path for file in dataset.members}, fresh)
