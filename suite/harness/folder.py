@@ -21,9 +21,9 @@ def configs(out: Path) -> tuple[Path, Path]:
     return out / CONFIG, out / "run_1" / CONFIG
 
 
-def has_run(out: Path) -> bool:
-    """Whether a run was begun in `out`."""
-    return any(path.exists() for path in configs(out))
+def has_run(out: Path, since_s: float = 0.0) -> bool:
+    """Whether a run was begun in `out`, at the earliest `since_s`, in seconds since 1970."""
+    return any(path.exists() and path.stat().st_mtime >= since_s for path in configs(out))
 
 
 def used(out: Path, resume: str) -> str | None:
