@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import AuthenticationError
@@ -106,8 +107,13 @@ class Followers:
                 f"{at(self.place.host, self.place.port)} within {self._join_s:.0f} s: see what they say, and whether "
                 "they reach that address"
             )
-        leader = told()
+        leader, here = told(), self.place.local_size
+        of_node = Counter([0, *(each.hello["node"] for each in self.each)])
         for each in self.each:
+            if (there := of_node[each.hello["node"]]) != here:
+                raise UserError(
+                    f"{each.name} is one of {there} on its node, the leader of {here}: start as many on each"
+                )
             if problem := difference(leader, each.hello):
                 raise UserError(f"{each.name} has {problem}")
         self.addresses = tuple(self._addresses())
