@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from suite.config.plan import Plan
-from suite.errors import LOST, Stopped, UserError, WorkerLost, complain, warn
+from suite.errors import LOST, USER_ERROR, Stopped, UserError, WorkerLost, complain, warn
 from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_JOIN_S, Channel, at, listen, packed, reserved_port
 from suite.harness.workers.place import PORT, Place
 from suite.harness.workers.sameness import difference, told
@@ -215,10 +215,10 @@ class Followers:
         if self._fault:
             raise WorkerLost(self._fault)
 
-    def close(self) -> None:
-        """Let them go and close the connections."""
+    def close(self, code: int = 0) -> None:
+        """Let them go, by torchrun those of other nodes with this exit code, and close the connections."""
         self._closing.set()
-        self.tell("stop")
+        self.tell("stop", code=code)
         for each in self.each:
             each.channel.close()
         self._listener.close()
@@ -255,7 +255,7 @@ class Followers:
 
     def _release(self) -> None:
         """Let the followers go that can still be reached, then kill those that the suite has started itself."""
-        letting = threading.Thread(target=self.tell, args=("stop",), daemon=True)
+        letting = threading.Thread(target=self.tell, args=("stop",), kwargs={"code": LOST}, daemon=True)
         letting.start()
         letting.join(1.0)  # one that is suspended or cut off may not take it
         if self.place.launcher == "suite":
@@ -275,10 +275,11 @@ def followed(place: Place, processes: Sequence[subprocess.Popen[bytes]]) -> Iter
     if place.world_size == 1:
         yield None
         return
-    followers = Followers(place)
+    followers, code = Followers(place), LOST
     try:
         followers.join(processes)
         yield followers
+        code = 0
     except Stopped:  # torchrun and srun end the leader when another worker has ended
         if followers.wait_lost(_SETTLE_S):
             followers.raise_if_lost()
@@ -288,16 +289,16 @@ def followed(place: Place, processes: Sequence[subprocess.Popen[bytes]]) -> Iter
             raise UserError(f"rank 0 on {socket.gethostname()}: {error}") from error
         raise
     finally:
-        followers.close()
+        followers.close(code)
 
 
-def dismiss(place: Place) -> None:
+def dismiss(place: Place, code: int = 0) -> None:
     """Let the followers go when there is nothing for them to do, so that they do not look for the leader in vain."""
     if place.world_size > 1:
         with suppress(UserError):
             followers = Followers(place)
             followers.wait_joined()
-            followers.close()
+            followers.close(code)
 
 
 @contextmanager
@@ -306,5 +307,5 @@ def dismissed_on_mistake(place: Place) -> Iterator[None]:
     try:
         yield
     except UserError:
-        dismiss(place)
+        dismiss(place, USER_ERROR)
         raise
