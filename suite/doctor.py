@@ -44,7 +44,7 @@ workers=N starts as many processes here and measures how fast they sum arrays ov
 started by torchrun or srun it does so with the workers that these started, on as many machines. What this makes of
 their link it prints as options of suite.forecast.
 """
-RAPL = Path("/sys/class/powercap/intel-rapl:0/energy_uj")
+RAPL = Path("/sys/class/powercap")
 
 CUDNNS = {"nvidia-cudnn-cu12", "nvidia-cudnn-cu13"}
 OPTIONS = ("data_dir", "workers")
@@ -192,10 +192,11 @@ def _missing(data_dir: str | None, counters: Sequence[float | None], found: Mach
     for benchmark in config.benchmarks():
         if files.missing_bytes(benchmark.dataset, root):
             need = files.needed_bytes(benchmark.dataset, root)
-            enough = need <= files.free_bytes(root)
+            enough = need <= files.free_bytes(files.folder_of(benchmark.dataset, root))
             room = "" if enough else f", with {need / 1e9:.1f} GB free on its disk: data_dir=FOLDER"
             yield f"data of {benchmark.name}", f"{files.fetching(benchmark.name, data_dir)}{room}"
-    if counters[1] is None and RAPL.exists() and not os.access(RAPL, os.R_OK):
+    zones = RAPL.glob("intel-rapl:*/energy_uj")  # of packages and their parts: all are read, or none
+    if counters[1] is None and not all(os.access(each, os.R_OK) for each in zones):
         yield "leave to read the CPU's energy counters", "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"
 
 

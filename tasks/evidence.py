@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from suite.errors import UserError
+import numpy as np
+
+from suite.errors import BadPrediction, UserError
 from suite.record.evidence import CONFIG, PREDICTIONS
 from suite.record.parsing import decoded, json_value, yaml_mapping
 from suite.store.disk import read_safely, reason
+from suite.store.task import Task
 
 
 def predicted(run: Path, task: str, scales: Collection[str]) -> tuple[str, list[Any]]:
@@ -30,6 +33,15 @@ def predicted(run: Path, task: str, scales: Collection[str]) -> tuple[str, list[
     if not found:
         raise UserError(f"{run} has no predictions: name a run that was evaluated")
     return scale, found
+
+
+def require_scored(run: Path, task: Task, predictions: Sequence[Any], data: Mapping[str, np.ndarray]) -> None:
+    """Raise UserError, which names the line, if the task refuses the predictions of the run in the folder `run`."""
+    try:
+        task.score(predictions, data)
+    except BadPrediction as error:
+        line = f", line {error.line}" if error.line else ""
+        raise UserError(f"{run}: {PREDICTIONS}{line}: {error}: a review refuses them, too") from error
 
 
 def _file(error: Exception) -> str:

@@ -67,6 +67,23 @@ def test_draws_nothing_where_no_run_is(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("predictions", "file", "said"),
+    [
+        (['"a cat"'], "found.jpg", "evidence: predictions.jsonl: 1 predictions for 400 test images: a review"),
+        (["[]", "[3]", *["[]"] * 398], "found.jpg", "evidence: predictions.jsonl, line 2: 3 is not a record of bbox"),
+        (["[]"] * 400, "found.cat", "found.cat: unknown file extension: .cat: give it the ending of a picture"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_line(tmp_path, predictions, file, said):
+    (tmp_path / "evidence").mkdir()
+    (tmp_path / "evidence/config.yaml").write_text("task: detection\nscale: mini\n")
+    (tmp_path / "evidence/predictions.jsonl").write_text("\n".join(predictions))
+    drawn = run(tmp_path, "tasks.detection.draw", "evidence", file)
+    assert (drawn.returncode, drawn.stderr.count("\n")) == (2, 1)
+    assert drawn.stderr.startswith(f"error: {said}")
+
+
 def test_perfect_predictions_score_one():
     assert TASK.score(PERFECT, TWO_IMAGES) == {"map": 1.0, "ap_50": 1.0, "ap_75": 1.0}
 

@@ -124,9 +124,11 @@ def test_a_driver_whose_nvml_does_not_answer_is_named(
 def test_counters_and_accelerators_that_cannot_be_read_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counter = tmp_path / "energy_uj"
-    counter.touch()
-    monkeypatch.setattr(doctor, "RAPL", counter)
+    for zone in ("intel-rapl:0", "intel-rapl:0:0"):
+        (tmp_path / zone).mkdir()
+        counter = tmp_path / zone / "energy_uj"
+        counter.touch()
+    monkeypatch.setattr(doctor, "RAPL", tmp_path)
     monkeypatch.setattr(amd, "KFD", counter)
     monkeypatch.setattr(amd, "answers", lambda: False)
     monkeypatch.setattr(doctor.Counters, "joules", lambda _: (None, None, None))

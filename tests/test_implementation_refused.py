@@ -55,6 +55,10 @@ REFUSED = {
         having("model.py", b"\r# coding: raw_unicode_escape\n# nothing \\u000aimport os\n"),
         "model.py names the encoding raw_unicode_escape, in which Python reads otherwise than in UTF-8",
     ),
+    "code behind a comment": (
+        having("model.py", b"x = 1\r\n# nothing\rimport os\n"),
+        "model.py holds U+000D in line 2, which can hide code from who reads it: leave it out",
+    ),
     "an encoding that there is none of": (
         having("model.py", "# coding: klingon\n"),
         "model.py names an encoding that Python cannot read it in: unknown encoding: klingon",

@@ -149,15 +149,22 @@ def test_draws_a_landing_from_the_predictions_of_a_run(tmp_path):
 
     prediction, total = play("LunarLander-v3", SEEDS[1], brake)
     (tmp_path / "config.yaml").write_text("task: reinforcement_learning\nscale: small\n")
-    (tmp_path / "predictions.jsonl").write_text("{}\n" + json.dumps(prediction) + "\n")
+    cut = {**prediction, "actions": prediction["actions"][:-1]}
+    lines = [{}, prediction, {**prediction, "seed": -1}, cut]
+    (tmp_path / "predictions.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     done = run(tmp_path, "tasks.reinforcement_learning.draw", ".", "landing.svg", "2")
     assert done.returncode == 0, done.stderr
     svg = ElementTree.parse(tmp_path / "landing.svg")
     assert f"return {total:.1f} after {len(prediction['actions'])} steps" in svg.find("{*}title").text
     assert len(svg.find("{*}polyline").get("points").split()) == len(prediction["actions"]) + 1
-    missing = run(tmp_path, "tasks.reinforcement_learning.draw", ".", "landing.svg", "3")
-    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
-    assert "2 episodes, no line 3" in missing.stderr
+    for line, said in (
+        ("1", ".: predictions.jsonl, line 1: not an episode with the seed of an evaluation"),
+        ("3", ".: predictions.jsonl, line 3: not an episode with the seed of an evaluation"),
+        ("4", f".: predictions.jsonl, line 4: the episode is not over after {len(cut['actions'])} actions"),
+        ("5", ". has 4 episodes, no line 5"),
+    ):
+        refused = run(tmp_path, "tasks.reinforcement_learning.draw", ".", "landing.svg", line)
+        assert (refused.returncode, refused.stderr) == (2, f"error: {said}\n")
 
 
 @pytest.mark.parametrize(("scale", "name"), [("mini", "CartPole-v1"), ("small", "LunarLander-v3")])

@@ -1,9 +1,11 @@
 """What the command line of `python -m suite.run` asks for: mistakes in one line, help, texts."""
 
 import re
+import shutil
 
 import pytest
 
+from suite.config import folder
 from suite.errors import UserError
 from suite.run import obstacles
 from suite.run.__main__ import main
@@ -256,6 +258,18 @@ def test_what_follows_a_batch_size_follows_unless_it_is_set_itself(here, capsys,
 def test_a_text_in_quotes_and_null_are_what_they_are_in_hydra(here, word, out):
     (options,) = parse([*RUN, word])
     assert options.out == out
+
+
+@pytest.mark.parametrize("name", ["3090", "rtx 3090"])
+def test_a_machine_may_be_called_by_a_number(name, monkeypatch, tmp_path):
+    shutil.copytree(folder.CONF, tmp_path / "conf")
+    shutil.copy(folder.CONF / "hw/cpu.yaml", tmp_path / f"conf/hw/{name}.yaml")
+    monkeypatch.setattr(folder, "CONF", tmp_path / "conf")
+    made = parse(["-m", "task=image_classification", f"hw={name},cpu", "out='runs/${hw}'", "hw.price_per_hour=2"])
+    assert [(each.hw, each.out, each.system["price_per_hour"]) for each in made] == [
+        (name, f"runs/{name}", 2),
+        ("cpu", "runs/cpu", 2),
+    ]
 
 
 def test_a_list_that_is_empty_may_get_any_values(capsys):

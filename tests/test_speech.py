@@ -43,6 +43,14 @@ def test_shows_no_transcripts_where_no_run_is(tmp_path):
     )
 
 
+def test_predictions_that_are_refused_are_no_transcripts(tmp_path):
+    (tmp_path / "config.yaml").write_text("task: speech\nscale: mini\n")
+    (tmp_path / "predictions.jsonl").write_text("3\n" * 200)
+    shown = run(tmp_path, "tasks.speech.transcripts", ".")
+    assert shown.returncode == 2
+    assert shown.stderr == "error: .: predictions.jsonl, line 1: 3 is not a text: a review refuses them, too\n"
+
+
 def test_the_voices_of_the_test_are_not_those_of_the_training():
     assert not set(digits.TRAIN_VOICES) & set(digits.TEST_VOICES)
 

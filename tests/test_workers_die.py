@@ -96,13 +96,17 @@ def test_a_stopped_worker_is_waited_for(made):
     assert "suite_restart" not in [line.key for line in lines(made.folder / "out")]
 
 
-def test_torchrun_starts_again_and_the_run_goes_on(made):
-    once = ("--nproc-per-node=2", "--max-restarts=1")
-    made.start(torchrun(run(*PLAN, *SLOWLY[1:], "division=open", "hw.workers=2", "out=out"), *once))
+@pytest.mark.parametrize("nodes", [1, pytest.param(2, marks=pytest.mark.soak)])
+def test_torchrun_starts_again_and_the_run_goes_on(made, nodes):
+    words, once = (*PLAN, *SLOWLY, "out=out"), "--max-restarts=1"
+    if nodes == 1:
+        made.start(torchrun(run(*words, "hw.workers=2"), "--nproc-per-node=2", once))
+    else:
+        agents(made, *words, options=[once])
     made.wait_for("eval_stop")  # the state after 200 samples, the first occasion, is kept by then
     made.worker(1).kill()
     made.ended(300)
-    assert made.codes == [0], made.said
+    assert made.codes == [0] * nodes, made.said
     assert "verdict   pass" in made.said
     restart = next(line for line in lines(made.folder / "out") if line.key == "suite_restart")
     assert restart.metadata["lost_ms"] > 0

@@ -163,12 +163,12 @@ def own(made: World, *words: str, **more: Path) -> World:
     return made.start(run(*words, "hw.workers=2", **more))
 
 
-def agents(made: World, *words: str) -> World:
-    """Start two nodes of one worker each, both on this machine: two agents of torchrun."""
+def agents(made: World, *words: str, options: Sequence[str] = ()) -> World:
+    """Start two nodes of one worker each, both on this machine: two agents of torchrun with these `options`."""
     port = free_port()
     for node in range(2):
         host = f"--rdzv-conf=is_host={int(node == 0)}"
-        made.start(torchrun(run(*words, "hw.nodes=2"), *two_nodes(port), host))
+        made.start(torchrun(run(*words, "hw.nodes=2"), *two_nodes(port), host, *options))
     return made
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from mlperf_logging.mllog.constants import GLOBAL_BATCH_SIZE
 
@@ -15,6 +16,8 @@ from suite.forecast import rates, roughly
 from suite.forecast.measurement import Measurement
 from suite.forecast.rates import Rates
 from suite.forecast.workers import communication
+from suite.harness.declared import by_reference
+from suite.harness.implementation import unshared
 from suite.measure import systems
 from suite.measure.machine import Machine
 from suite.probe.levels import clock
@@ -42,6 +45,12 @@ class Asked:
     alone: bool
 
     @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """Those of the run: the benchmark's, with the batch that is asked for."""
+        batch = {} if self.batch is None else {GLOBAL_BATCH_SIZE: self.batch}
+        return {**self.benchmark.hyperparameters, **batch}
+
+    @property
     def counted(self) -> tuple[float, float]:
         """Operations of a training sample, counted on this machine's processors, and bytes of the weights.
 
@@ -65,7 +74,13 @@ class Asked:
 
 
 def found_for(asked: Asked, system: System, found: Machine) -> tuple[Rates, Machine]:
-    """The rates of a run on the system, and one of its nodes. Raises UserError if nothing tells them."""
+    """The rates of a run on the system, and one of its nodes.
+
+    Raises UserError if nothing tells them, and for more workers than can share a step: no machine could make that run.
+    """
+    parts = by_reference(asked.benchmark.task, config.framework(asked.framework)).parts(asked.hyperparameters)
+    if parts is not None and (problem := unshared(system.world_size, parts, "parts")):
+        raise UserError(f"hw={system.name}: {problem}")
     communication(system, 0.0)  # an unknown link is refused before anything is measured
     node = found
     if asked.kept and like(probed := asked.kept.system(found), system):
@@ -80,10 +95,10 @@ def found_for(asked: Asked, system: System, found: Machine) -> tuple[Rates, Mach
     if made.weights is None and system.world_size > 1:
         made = replace(made, weights=asked.counted[1])
     # Workers on one node without accelerators share its processors.
-    parts = system.world_size if system.accelerator else system.nodes
+    sharing = system.world_size if system.accelerator else system.nodes
     if system.accelerator is None and system.workers_per_node > 1:
         made = replace(made, notes=(*made.notes, "the workers of a node share its processors: they are no faster"))
-    return made.shared(parts, communication(system, made.weights)), node
+    return made.shared(sharing, communication(system, made.weights)), node
 
 
 def here(system: System, found: Machine) -> bool:
@@ -148,6 +163,5 @@ def _from_peaks(asked: Asked, system: System, found: Machine) -> Rates:
     benchmark = asked.benchmark
     flops = benchmark.train_flops_per_sample or asked.counted[0]
     precision = systems.precision_of(system, found, benchmark)
-    batch = {} if asked.batch is None else {GLOBAL_BATCH_SIZE: asked.batch}
-    sized = benchmark.model_copy(update={"hyperparameters": {**benchmark.hyperparameters, **batch}})
+    sized = benchmark.model_copy(update={"hyperparameters": asked.hyperparameters})
     return rates.from_peaks(sized, system, found, precision, flops)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,9 +21,9 @@ def configs(out: Path) -> tuple[Path, Path]:
     return out / CONFIG, out / "run_1" / CONFIG
 
 
-def has_run(out: Path) -> bool:
-    """Whether a run was begun in `out`."""
-    return any(path.exists() for path in configs(out))
+def has_run(out: Path, since_s: float = 0.0) -> bool:
+    """Whether a run was begun in `out`, at the earliest `since_s`, in seconds since 1970."""
+    return any(path.exists() and path.stat().st_mtime >= since_s for path in configs(out))
 
 
 def used(out: Path, resume: str) -> str | None:
@@ -33,10 +34,11 @@ def used(out: Path, resume: str) -> str | None:
     """
     if str(out).startswith("-"):
         return f"out={out} begins with a dash, so that other commands take it for an option: choose another out="
+    place = Path(os.path.realpath(out))
     try:
-        if around := next(filter(_evidence, out.absolute().parents), None):
+        if around := next(filter(_evidence, place.parents), None):
             return f"out={out} lies within {around}, the evidence of another command: choose another out="
-        if _OF_SEVERAL.fullmatch(name := out.absolute().name):
+        if _OF_SEVERAL.fullmatch(name := place.name):
             return f"out={out}: {name} is what runs=N calls a run of several, not a result: choose another out="
         if not out.exists() or not any(map(_counts, out.iterdir())):
             return None

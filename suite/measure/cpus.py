@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from suite.measure import cgroup
+
+ONLINE = Path("/sys/devices/system/cpu/online")
 
 
 def bound(environ: Mapping[str, str] = os.environ) -> set[int]:
@@ -46,3 +49,16 @@ def usable_cpus() -> int:
     count = len(usable_indices())
     quota = cgroup.cpu_quota()
     return count if quota is None else max(1, min(count, math.ceil(quota)))
+
+
+def listed_indices(count: int) -> Sequence[int]:
+    """The indices of the `count` logical CPUs whose times the system lists: Linux leaves out those switched off.
+
+    They count from 0 without a gap where it does not tell, or tells of another number than it lists, as in a container.
+    """
+    try:
+        parts = [part.partition("-") for part in ONLINE.read_text().split(",")]
+        found = [index for first, _, last in parts for index in range(int(first), int(last or first) + 1)]
+    except (OSError, ValueError):
+        found = []
+    return found if len(found) == count else range(count)

@@ -90,7 +90,7 @@ def _of_node(samples: Sequence[Sample], start_ms: int, stop_ms: int, ceiling_w: 
         if within_ms > 0 and last.time_ms - first.time_ms <= MAX_INTERVAL_MS:
             intervals.append(_Interval(first, last, within_ms))
 
-    parts = {name: _measured(intervals, _counter(name)) for name in COUNTERS}
+    parts = {name: _measured(intervals, counter(name)) for name in COUNTERS}
     parts = {name: part for name, part in parts.items() if part}
     source = "+".join(dict.fromkeys(library if name == COUNTERS[0] else RAPL for name in parts))
     covers = tuple(name.removesuffix("_j") for name in parts)
@@ -118,7 +118,9 @@ def _measured(
     return [(power, i) for i in intervals if (power := watts(i.first, i.last)) is not None]
 
 
-def _counter(name: str) -> Callable[[Sample, Sample], float | None]:
+def counter(name: str) -> Callable[[Sample, Sample], float | None]:
+    """The mean power in watts between two samples, by this counter; None where it ran backwards or was not read."""
+
     def watts(first: Sample, last: Sample) -> float | None:
         before, after = getattr(first, name), getattr(last, name)
         if before is None or after is None or after < before:

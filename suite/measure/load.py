@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from suite.measure.cpus import usable_cpus, usable_indices
+from suite.measure.cpus import listed_indices, usable_cpus, usable_indices
 
 TELLS_STEAL = hasattr(psutil.cpu_times(), "steal")  # as Linux does, and macOS does not
 MAX_OTHERS = 0.05  # of the CPUs' time: others that take a twentieth can cost a CPU run a twentieth of its speed
@@ -42,7 +42,7 @@ class LoadMeter:
     """
 
     def __init__(self, workers: Sequence[int] = ()) -> None:
-        self._indices = usable_indices()
+        self._indices = {*usable_indices()}
         self._share = usable_cpus() / len(self._indices)
         self._workers = workers
         self._ours: dict[int, psutil.Process] = {}
@@ -77,9 +77,9 @@ class LoadMeter:
         """Seconds so far: of all usable CPUs together, busy, stolen by the hypervisor, and used by our processes."""
         total = busy = steal = 0.0
         cpus: list[Any] = psutil.cpu_times(percpu=True)
-        for index in self._indices:
-            if index < len(cpus):
-                cpu = cpus[index]._asdict()
+        for index, each in zip(listed_indices(len(cpus)), cpus, strict=True):
+            if index in self._indices:
+                cpu = each._asdict()
                 active = sum(cpu.get(name, 0.0) for name in ("user", "nice", "system", "irq", "softirq"))
                 stolen = cpu.get("steal", 0.0)
                 busy, steal = busy + active, steal + stolen

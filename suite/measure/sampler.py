@@ -36,14 +36,15 @@ class Counters:
         self.library = found.library if found else None
         self._packages: list[RAPLCPU] = []
         with suppress(ZeusBaseError, OSError, ValueError):  # no counters, or not for this user
-            self._packages = [each for each in get_cpus().cpus if _is_package(each)]
+            rapl = get_cpus()
+            self._packages = [each for each in rapl.cpus if _is_package(each, Path(rapl.rapl_dir))]
         self.joules()  # the first reading takes AMD SMI half a second
 
     def joules(self) -> tuple[float | None, float | None, float | None]:
         """Joules so far of all accelerators, CPU packages and memory; None for a counter that is not there or fails."""
         try:
             cpus = [_package_joules(each) for each in self._packages]
-        except (ZeusBaseError, OSError, ValueError):
+        except Exception:  # besides those of files and of Zeus, its daemon's client raises httpx's
             cpus = []
         memory = [joules for _, joules in cpus if joules is not None]
         drawn = _all_known([each.joules() for each in self._accelerators])
@@ -199,9 +200,9 @@ class Sampler:
             self._joules, self._source = (self._joules or 0.0) + used.joules, used.source
 
 
-def _is_package(cpu: RAPLCPU) -> bool:
+def _is_package(cpu: RAPLCPU, zones: Path) -> bool:
     """Whether this is a CPU package; a zone named psys is the whole platform, packages included."""
-    return _by_daemon(cpu) or cpu.rapl_file.name.startswith("package")
+    return (zones / f"intel-rapl:{cpu.cpu_index}" / "name").read_text().startswith("package")
 
 
 def _by_daemon(cpu: RAPLCPU) -> bool:

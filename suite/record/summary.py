@@ -106,10 +106,10 @@ def format_seconds(seconds: float | None) -> str:
 
 
 def format_cost(cost: float | None, currency: str | None) -> str:
-    """`$0.012345`, or `not known`."""
+    """`$0.012345`, `EUR 1.20`, without a currency the number alone, or `not known`."""
     if cost is None:
         return "not known"
-    sign = "$" if currency == "USD" else f"{currency} "
+    sign = "$" if currency == "USD" else f"{currency} " if currency else ""
     return f"{sign}{cost:.2f}" if cost >= 1 else f"{sign}{cost:.6f}"
 
 

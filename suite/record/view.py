@@ -11,15 +11,15 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 from pathlib import Path
 from typing import Any
 
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
-from suite.measure.energy import ESTIMATED
-from suite.measure.samples import COUNTERS, Sample, SamplesError, read_samples
+from suite.measure.energy import ESTIMATED, counter
+from suite.measure.samples import COUNTERS, MAX_INTERVAL_MS, Sample, SamplesError, read_samples
 from suite.record import evidence, mllog
 from suite.record.names import REFERENCE
 from suite.record.parsing import number, yaml_mapping
@@ -116,21 +116,28 @@ class View:
                 yield mllog.parse(self._number, raw.removesuffix(b"\n"))
 
     def _intervals(self, samples: list[Sample]) -> Iterator[Point]:
+        """Means of so many intervals each, without pauses and counters that run backwards, as in `energy`."""
         length = max(1, math.ceil(len(samples) / POWER_POINTS))
         for end in range(length, len(samples), length):
-            first, last = samples[end - length], samples[end]
+            pairs = [
+                (first, last)
+                for first, last in pairwise(samples[end - length : end + 1])
+                if last.time_ms - first.time_ms <= MAX_INTERVAL_MS
+            ]
 
-            def system(name: str, value: float, last: Sample = last) -> Point:
-                return Point(f"system/{name}", value, last.time_ms, self._seconds(last.time_ms))
+            def system(name: str, value: float, at_ms: int = samples[end].time_ms) -> Point:
+                return Point(f"system/{name}", value, at_ms, self._seconds(at_ms))
 
             for name in LOADS:
-                known = [getattr(sample, name) for sample in samples[end - length + 1 : end + 1]]
-                if None not in known:
-                    yield system(name, sum(known) / length)
+                known = [getattr(last, name) for _, last in pairs]
+                if known and None not in known:
+                    yield system(name, sum(known) / len(known))
             for name in COUNTERS:
-                before, after = getattr(first, name), getattr(last, name)
-                if before is not None and after is not None and after >= before:
-                    yield system(f"{name[:-1]}w", (after - before) * 1000 / (last.time_ms - first.time_ms))
+                power = counter(name)
+                drawn = [(watts, b.time_ms - a.time_ms) for a, b in pairs if (watts := power(a, b)) is not None]
+                if drawn:
+                    weighted = sum(watts * ms for watts, ms in drawn)
+                    yield system(f"{name[:-1]}w", weighted / sum(ms for _, ms in drawn))
 
     def _points(self, line: mllog.Line) -> Iterator[Point]:
         if not 0 <= line.time_ms <= _INT64:

@@ -19,6 +19,7 @@ from suite.record.summary import Summary
 from suite.results.entry import UNKNOWN, Entry
 from suite.review.archive import refuse_packed
 from suite.review.drawn import history_of
+from suite.review.kinds import place
 from suite.review.model import SUITE, Log, Report, report
 from suite.rules.claims import SPELLED, UNDECIDED, UNNAMED
 from suite.rules.finding import Progress, verdict_of
@@ -28,7 +29,8 @@ from suite.rules.verdict import ResultReview, RunReview
 
 _LEAST, _BOUND = 1e-9, 1e15
 OWN_PRICE = "measurement.4"  # the rule that notes a price which is not the suite's
-SEALED = ("package.6", "package.7", "package.8", "package.9")  # a breach counts against every result below the seal
+# A breach counts against every result below the seal.
+SEALED = ("package.1", "package.6", "package.7", "package.8", "package.9")
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def read(
     witness_roots: Path | None = None,
     waivers: Path | None = None,
 ) -> Read:
-    """Review a source and take its results. Raises UserError where there is nothing to review."""
+    """Review a source and take its results. Raises UserError if there is nothing to review, or a waiver malformed."""
     made = report(
         source.folder,
         source.ruleset,
@@ -90,6 +92,9 @@ def read(
         witness_roots=witness_roots,
         progress=progress,
     )
+    for finding in made.findings:
+        if (finding.rule, finding.severity) == ("review.1", "error"):  # of the reviewer's own file
+            raise UserError(f"{place(finding)}: expected {finding.expected}, found {finding.found}; {finding.mend}")
     if source.ruleset == SUITE:
         return Read(source, made, [_of_suite(result, source, made) for result in made.results])
     return Read(source, made, _of_mlperf(source, made))

@@ -25,6 +25,7 @@ MAX_RATIO = 100  # unpacked to packed, beyond that
 MAX_MEMBERS = 10_000
 MAX_FOLDERS = 5_000  # with those that occur in paths only
 OF_MACOS = "__MACOSX"  # a zip by its Finder has attributes of each file below it
+BESIDE_OF_MACOS = "._"  # a tar by its tar has them beside each file, in one that is called so
 MAX_DEPTH = 20
 MAX_NAME = 255  # characters between two slashes
 MAX_HEADER_BYTES = 32 << 10  # in a tar, between two members
@@ -106,7 +107,8 @@ def _unzip(path: Path, folder: Path) -> None:
 def _untar(path: Path, folder: Path) -> None:
     _check(path, ((member.name, member.size, member.isdir()) for _, member in _tar_members(path)))
     for tar, member in _tar_members(path):
-        tar.extract(member, folder, set_attrs=False, filter="data")
+        if not PurePosixPath(member.name).name.startswith(BESIDE_OF_MACOS):
+            tar.extract(member, folder, set_attrs=False, filter="data")
 
 
 def _check(archive: Path, members: Iterable[tuple[str, int, bool]]) -> None:

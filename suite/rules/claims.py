@@ -103,6 +103,10 @@ def _declared(seal: Seal, path: str, run: Evidence) -> Iterator[Finding]:
 
     A log that names no submitter fits no seal: anyone could submit its run.
     """
+    submitter = run.line(keys.SUBMISSION_ORG)
+    if submitter and submitter.value == UNNAMED == seal.org:
+        where, expected = f"{path}/{run.label}/{LOG}", "a log that names its submitter"
+        yield Finding(where, submitter.number, expected, UNNAMED, "run with submitter=NAME")
     for name, key, fits in (
         ("org", keys.SUBMISSION_ORG, (seal.org,)),
         ("division", keys.SUBMISSION_DIVISION, (seal.division,)),

@@ -118,10 +118,9 @@ def _code(
     for name in differing(files, sums):
         expected = f"sha256 {files[name]}" if name in files else "only files that trained"
         yield Finding(f"{place}/{CODE}/{name}", None, expected, sums.get(name, "no such file"), PACKAGE_AS_WRITTEN)
-    for name, problem in misread_below(package.folder / place / CODE, sorted(own)).items():
-        yield Finding(
-            f"{place}/{CODE}/{name}", None, "text that Python reads as a person does", problem, PACKAGE_AS_WRITTEN
-        )
+    read_by_people = sorted(name for name in packed if name.startswith(f"{CODE}/") or name.endswith(".py"))
+    for name, problem in misread_below(package.folder / place, read_by_people).items():
+        yield Finding(f"{place}/{name}", None, "text that Python reads as a person does", problem, PACKAGE_AS_WRITTEN)
     packed = [name for name in packed if not name.startswith(f"{CODE}/")]
     known = blobs(revision, run.benchmark)
     if known:

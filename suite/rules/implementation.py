@@ -44,6 +44,9 @@ def named_alike(run: Evidence) -> Iterator[Finding]:
             yield Finding(CONFIG, where, expected, configured, FOLDER_AS_WRITTEN)
         elif line:
             yield Finding(LOG, line.number, f"the reference, as in {CONFIG}", line.value, FOLDER_AS_WRITTEN)
+        elif (found := run.described("implementation")) is not None:
+            where = run.system_line("implementation")
+            yield Finding(SYSTEM, where, f"the reference, as in {CONFIG}", found, FOLDER_AS_WRITTEN)
         return
     values = told.model_dump()
     if line is None:

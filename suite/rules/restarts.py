@@ -12,7 +12,7 @@ from suite.errors import shown
 from suite.record.clock import BOOT
 from suite.record.evidence import LOG
 from suite.record.mllog import Line, samples_of
-from suite.record.parsing import number, same
+from suite.record.parsing import number, same, text
 from suite.rules.finding import Finding
 from suite.rules.reading import RUN, Evidence
 
@@ -46,7 +46,7 @@ def clock_of_restarts(run: Evidence) -> Iterator[Finding]:
     before = _clock(begun) if begun else {}
     for line in run.lines_of.get(RESTART, []):
         told = _clock(line)
-        source, passed = told.get("source"), told.get("passed_ms")
+        source, passed = text(told.get("source")), told.get("passed_ms")
         for name in ("boot", "offset_ms"):
             if source == BOOT and name in before and not same(told.get(name), before[name]):
                 expected = f"{name} {shown(before[name])}, as before it, if the time since that boot went on"

@@ -22,7 +22,7 @@ from posixpath import normpath
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from suite.errors import shown
+from suite.errors import shown, shown_path
 from suite.record.parsing import MalformedError, decoded
 from suite.rules.finding import Checks, Finding, Severity
 from suite.store.disk import UnsafeFile, read_safely, reason
@@ -46,10 +46,10 @@ class Waiver(BaseModel):
     date: str
     file: str | None = None
 
-    @field_validator("*")
+    @field_validator("rule", "reason", "reviewer", "date")
     @classmethod
-    def _plain(cls, text: str | None) -> str | None:
-        return None if text is None else shown(text)
+    def _plain(cls, text: str) -> str:
+        return shown(text)
 
     @field_validator("date")
     @classmethod
@@ -64,7 +64,7 @@ class Waiver(BaseModel):
     @field_validator("file")
     @classmethod
     def _normal(cls, text: str | None) -> str | None:
-        return None if text is None else normpath(text)
+        return None if text is None else shown_path(normpath(text))
 
     @property
     def sought(self) -> str:

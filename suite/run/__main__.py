@@ -188,11 +188,12 @@ def _resumed(options: Options, place: Place) -> Path | None:
     """The folder of the run to resume, if any: that of resume=, or of out= if torchrun or SLURM has restarted it."""
     if options.resume:
         return Path(options.resume)
-    if not place.restarts or (place.launcher is None and options.out is None):
-        return None
     if options.out is None:
-        raise UserError(f"{place.launcher} has started the workers again: out= would tell them what to go on with")
-    return Path(options.out) if has_run(Path(options.out)) else None
+        if place.launcher and place.restarts:
+            raise UserError(f"{place.launcher} has started the workers again: out= would tell them what to go on with")
+        return None
+    since_s = 0.0 if place.restarts else place.launched_s
+    return Path(options.out) if since_s is not None and has_run(Path(options.out), since_s) else None
 
 
 @contextmanager

@@ -207,6 +207,7 @@ def _composed(words: Sequence[str], texts: Mapping[str, str]) -> Options:
             if group == "framework" and not given.get("implementation") and (known := frameworks(str(given["task"]))):
                 one_of(f"framework for {given['task']}", name, known)
             config.load(group, name)
+            words = [word if word.lstrip("+").partition("=")[0] != group else f"{group}='{name}'" for word in words]
     benchmark = {name: value for name, value in given.items() if name.partition(".")[0] in OF_BENCHMARK}
     others = [word for word in words if word.lstrip("+").partition("=")[0] not in benchmark]
     values = {**_compose(others, benchmark), **texts}

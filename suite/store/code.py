@@ -20,6 +20,8 @@ MAX_FILE_BYTES = 1 << 20
 MAX_BYTES = 4 << 20  # of all files together
 LIMITS = f"code is at most {MAX_FILES} files of text, {MAX_FILE_BYTES >> 20} MiB each, {MAX_BYTES >> 20} MiB in all"
 
+# A line's end that is one to Python alone, or the other way round, and what moves a terminal's cursor or turns a text.
+_HIDING = re.compile("\r(?!\n)|[\0-\x08\x0b\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _PATH = re.compile(r"(?!.{121})[A-Za-z0-9_][A-Za-z0-9_.+ -]*(/[A-Za-z0-9_][A-Za-z0-9_.+ -]*){0,9}\Z")
 
 
@@ -107,6 +109,7 @@ def misread(name: str, content: bytes) -> str:
     """Why what a person reads in a file is not what Python runs; empty if it is UTF-8 text, and so read by Python.
 
     A comment in the first two lines can set another encoding for Python, and in some of these a comment can hold code.
+    So can one that a carriage return ends, which few readers show as the end of a line.
     """
     try:
         text = content.decode().removeprefix("\ufeff")
@@ -124,6 +127,9 @@ def misread(name: str, content: bytes) -> str:
             return f"names an encoding that Python cannot read it in: {error}"
         if as_python != text:
             return f"names the encoding {encoding}, in which Python reads otherwise than in UTF-8"
+        if hiding := _HIDING.search(text):
+            line = text.count("\n", 0, hiding.start()) + 1
+            return f"holds U+{ord(hiding[0]):04X} in line {line}, which can hide code from who reads it: leave it out"
     return ""
 
 

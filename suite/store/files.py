@@ -161,16 +161,21 @@ def data_option(data_dir: str | None) -> str:
     return f" data_dir={shlex.quote(data_dir)}" if data_dir else ""
 
 
+def folder_of(dataset: Dataset, root: Path) -> Path:
+    """The folder where the first of the dataset's files lies, or will; a link in `root` may lead to another disk."""
+    return (root / dataset.members[0].path).parent
+
+
 def require_room(dataset: Dataset, root: Path) -> None:
     """Raise UserError if the disk has no room for what the dataset still needs (`needed_bytes`)."""
-    require_free(root, needed_bytes(dataset, root, "remembered"), dataset.name)
+    require_free(folder_of(dataset, root), needed_bytes(dataset, root, "remembered"), dataset.name)
 
 
-def require_free(root: Path, need: int, what: str) -> None:
-    """Raise UserError unless the disk of the folder `root` has `need` bytes free."""
-    if need > (free := shutil.disk_usage(root).free):
+def require_free(folder: Path, need: int, what: str) -> None:
+    """Raise UserError unless the disk where `folder` is, or will be, has `need` bytes free."""
+    if need > (free := free_bytes(folder)):
         raise UserError(
-            f"{what} needs {need / 1e9:.1f} GB in {root}, which has {free / 1e9:.1f} GB free: "
+            f"{what} needs {need / 1e9:.1f} GB in {folder}, which has {free / 1e9:.1f} GB free: "
             "name a folder on a larger disk with data_dir= or SUITE_DATA"
         )
 
@@ -187,7 +192,7 @@ def _is_right(archive: Remote, root: Path) -> bool:
 
 def _install(dataset: Dataset, archive: Remote, root: Path) -> None:
     """Unpack beside the files' places, verify, and rename: a file in its place is a whole file."""
-    fresh = root / f".{archive.path}.unpacked"
+    fresh = folder_of(dataset, root) / f".{Path(archive.path).name}.unpacked"
     shutil.rmtree(fresh, ignore_errors=True)  # left by a process that was killed
     try:
         unpack(root / archive.path, {file.path for file in dataset.members}, fresh)

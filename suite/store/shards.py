@@ -16,7 +16,7 @@ from suite.config.dataset import Dataset, File
 from suite.config.models import Benchmark
 from suite.errors import UserError
 from suite.store import files
-from suite.store.disk import holding, partial
+from suite.store.disk import holding, partial, sync
 from suite.store.modules import load_bringing, load_sharding
 from suite.store.processes import Pool
 from suite.store.sums import RememberedSums, sha256
@@ -37,7 +37,9 @@ def ensure(benchmark: Benchmark, root: Path) -> Path:
         return files.ensure(dataset, root)
     if not files.faults(dataset, root):
         return root
-    files.ensure(dataset.source_files, root)
+    if files.faults(dataset.source_files, root):
+        files.require_room(dataset, root)  # for what is made of them, too
+        files.ensure(dataset.source_files, root)
     try:
         root.mkdir(parents=True, exist_ok=True)
         busy = f"another command is making {dataset.name} in {root}"
@@ -134,13 +136,14 @@ def _make_one(task: str, scale: str, root: Path, file: File, outdated: Sequence[
     place = root / file.path
     place.parent.mkdir(parents=True, exist_ok=True)
     load_sharding(task).make(scale, root, file.path, partial(place))
-    size, found = partial(place).stat().st_size, sha256(partial(place))
-    if (size, found) != (file.bytes, file.sha256 or found):
+    size, found = partial(place).stat().st_size, sha256(partial(place)) if file.sha256 else None
+    if (size, found) != (file.bytes, file.sha256):
         raise UserError(
             f"{task}/{scale}: {file.path} was made with {size} bytes, sha256 {found}; declared are {file.bytes} bytes, "
             f"sha256 {file.sha256}. The packages may be of other versions than the suite's: "
             "pip install -c constraints.txt"
         )
+    sync(partial(place))  # ext4 keeps the length that truncate() gives a file, though a power cut takes what it holds
     for path in outdated:
         path.unlink(missing_ok=True)
     partial(place).replace(place)

@@ -13,11 +13,11 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from suite import config
-from suite.errors import OneLineParser, command
+from suite.errors import OneLineParser, UserError, command
 from suite.store.arrays import prepared
 from suite.store.task import load_task
 from tasks.detection import class_names
-from tasks.evidence import predicted
+from tasks.evidence import predicted, require_scored
 
 LOWEST_SCORE = 0.3
 LAYOUT = {"mini": (2, 4, 4), "small": (2, 2, 2)}  # rows, columns and enlargement
@@ -32,7 +32,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--data-dir", help="where the dataset lies; default: $SUITE_DATA, else the user's cache folder")
     given = parser.parse_args(argv)
     scale, predictions = predicted(given.run, "detection", LAYOUT)
-    data = prepared(config.benchmark("detection", scale), load_task("detection"), given.data_dir)
+    task = load_task("detection")
+    data = prepared(config.benchmark("detection", scale), task, given.data_dir)
+    require_scored(given.run, task, predictions, data)
     rows, columns, factor = LAYOUT[scale]
     pictures = [
         picture(image, boxes, found, class_names(scale), factor)
@@ -41,7 +43,10 @@ def main(argv: list[str]) -> int:
         )
     ]
     sheet = np.concatenate([np.concatenate(pictures[r * columns :][:columns], 1) for r in range(rows)])
-    Image.fromarray(sheet).save(given.file, quality=80, optimize=True)
+    try:
+        Image.fromarray(sheet).save(given.file, quality=80, optimize=True)
+    except ValueError as error:
+        raise UserError(f"{given.file}: {error}: give it the ending of a picture, such as .jpg") from error
     return 0
 
 

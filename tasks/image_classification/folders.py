@@ -79,9 +79,12 @@ def file_name(split: str, wnid: str, number: int) -> str:
 def _classes(folder: Path) -> list[str]:
     """The names of the classes in order; other folders, such as lost+found or .ipynb_checkpoints, are none."""
     try:
-        return sorted(each.name for each in os.scandir(folder) if re.fullmatch(WNID, each.name) and each.is_dir())
+        found = sorted(each.name for each in os.scandir(folder) if re.fullmatch(WNID, each.name) and each.is_dir())
     except OSError as error:
         raise UserError(f"cannot read {folder}: {error.strerror}; it has a folder for each class") from error
+    if not found:  # as where the archive of validation was just unpacked
+        raise UserError(f"{folder} has no folder of a class, such as n01440764: sort its pictures into theirs")
+    return found
 
 
 def _pictures(folder: Path, form: str, example: str) -> Iterator[tuple[str, int, int]]:
@@ -92,6 +95,8 @@ def _pictures(folder: Path, form: str, example: str) -> Iterator[tuple[str, int,
                 continue
             if not (found := re.fullmatch(form, entry.name)):
                 raise UserError(f"{entry.path} is not called as ImageNet's pictures are: {example}")
-            yield entry.name, int(found[1]), entry.stat().st_size
+            if not (length := entry.stat().st_size):  # as a full disk or a power cut leaves files
+                raise UserError(f"{entry.path} is empty: bring it again")
+            yield entry.name, int(found[1]), length
     except OSError as error:
         raise UserError(f"cannot read {error.filename or folder}: {error.strerror}") from error

@@ -10,10 +10,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from suite.errors import OneLineParser, UserError, command
+import numpy as np
+
+from suite.errors import BadPrediction, OneLineParser, UserError, command
+from suite.record.evidence import PREDICTIONS
 from tasks.evidence import predicted
+from tasks.reinforcement_learning import FIRST_EVALUATION_SEED, score
 from tasks.reinforcement_learning.episode import Episode
 
+_ENVIRONMENT = "LunarLander-v3"
 _EVERY = 15  # steps between two pictures of the lander; it makes 50 in a second
 _WIDTH, _HEIGHT = 20.0, 13.0 + 1 / 3  # of the world, in Box2D's units
 
@@ -28,14 +33,26 @@ def main(argv: list[str]) -> int:
     _, episodes = predicted(given.run, "reinforcement_learning", ("small",))
     if not 1 <= given.line <= len(episodes):
         raise UserError(f"{given.run} has {len(episodes)} episodes, no line {given.line}")
-    prediction = episodes[given.line - 1]
-    given.file.write_text(drawing(prediction["seed"], [int(digit) for digit in prediction["actions"]]))
+    try:
+        seed, actions = _played(episodes[given.line - 1])
+    except BadPrediction as error:
+        raise UserError(f"{given.run}: {PREDICTIONS}, line {given.line}: {error}") from error
+    given.file.write_text(drawing(seed, actions))
     return 0
+
+
+def _played(prediction: Any) -> tuple[int, list[int]]:
+    """The seed and the actions of a prediction. Raises BadPrediction if it is not a whole episode."""
+    seed = prediction.get("seed") if isinstance(prediction, dict) else None
+    if type(seed) is not int or not 0 <= seed < 2 * FIRST_EVALUATION_SEED:
+        raise BadPrediction(1, "not an episode with the seed of an evaluation")
+    score([prediction], {"environment": np.array(_ENVIRONMENT), "test_seeds": np.array([seed])})
+    return seed, [int(digit) for digit in prediction["actions"]]
 
 
 def drawing(seed: int, actions: list[int]) -> str:
     """The SVG: the ground, the path of the lander, and the lander at every 15th step and at the end."""
-    episode = Episode("LunarLander-v3")
+    episode = Episode(_ENVIRONMENT)
     episode.begin(seed)
     world = episode.environment
     path, landers = [], []

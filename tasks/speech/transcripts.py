@@ -14,7 +14,7 @@ from suite import config
 from suite.errors import OneLineParser, command
 from suite.store.arrays import prepared
 from suite.store.task import load_task
-from tasks.evidence import predicted
+from tasks.evidence import predicted, require_scored
 
 
 def main(argv: list[str]) -> int:
@@ -24,7 +24,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--data-dir", help="where the dataset lies; default: $SUITE_DATA, else the user's cache folder")
     given = parser.parse_args(argv)
     scale, heard = predicted(given.run, "speech", config.scales("speech"))
-    data = prepared(config.benchmark("speech", scale), load_task("speech"), given.data_dir)
+    task = load_task("speech")
+    data = prepared(config.benchmark("speech", scale), task, given.data_dir)
+    require_scored(given.run, task, heard, data)
     said = bytes(data["answer_texts"]).decode().split("\n")
     wrong = [pair for pair in zip(said, heard, strict=True) if pair[0] != pair[1]]
     for reference, hypothesis in wrong:

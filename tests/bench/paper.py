@@ -2,8 +2,8 @@
 
     python -m tests.bench.paper [--hw h100x8] [--scale small] [--floor-ms 2] [--svg FILE] [TASK ...]
 
-Of each benchmark a step is trained here, on the processor, to count its operations and the bytes of its gradients; at
-full scale, whose data need not be at hand, they are those declared and those of the network's parameters. The step of n
+Of each benchmark a step is trained here, on the processor, to count its operations; its gradients are those of the
+declared parameters. At full scale, whose data need not be at hand, the operations are those declared. The step of n
 accelerators is then taken to last as long as a 1/n of the operations at SUSTAINED of the peak that conf/hw has, but no
 less than a floor, in which the host launches it (assumed), and after it a ring all-reduce (Thakur et al. 2005):
 2 (n - 1) times ALPHA_S, and 2 (n - 1) / n of the bytes over the slowest link. Sending beside the backward pass, trees,
@@ -69,9 +69,8 @@ def counted(task: str, scale: str) -> Step:
         parts //= hyper["segment_length"]
     if "num_envs" in hyper:
         parts = hyper["num_envs"]
-    modules = [each for each in vars(made).values() if isinstance(each, torch.nn.Module)]
-    nbytes = sum(4 * parameter.numel() for each in modules for parameter in each.parameters())
-    return Step(parts * largest, operations * largest, nbytes, benchmark.exchanges_per_step)
+    assert benchmark.parameters is not None
+    return Step(parts * largest, operations * largest, 4 * benchmark.parameters, benchmark.exchanges_per_step)
 
 
 def full_gpt(hyper: Mapping[str, Any]) -> tuple[torch.nn.Module, int]:

@@ -244,6 +244,7 @@ def test_a_price_that_is_not_known_is_said(capsys, kept):
         ([*TASK, "hw=v100", "results=somewhere"], "results=somewhere is drawn into --picture FILE"),
         (["task=language_modeling", "scale=pilot"], "no reference convergence points"),
         ([*TASK, "hw=v100x8", "hw.link_gb_per_s=null"], "what links them is not known"),
+        ([*TASK, "hw=v100x8", "hw.nodes=8"], r"hw=v100x8: 64 workers cannot share the \d+ parts of a step"),
         ([*TASK, "hw=cpu", "hw.nodes=2"], "what links them is not known"),
     ],
 )

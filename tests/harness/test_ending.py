@@ -7,8 +7,9 @@ from dataclasses import astuple
 
 import pytest
 
+from suite.errors import UserError, WorkerLost
 from suite.harness.workers.channel import Channel, connect, free_port
-from suite.harness.workers.leading import Followers
+from suite.harness.workers.leading import Followers, dismissed_on_mistake, followed
 from suite.harness.workers.place import LOCALHOST, Place
 from suite.harness.workers.sameness import told
 from tests.command import ENVIRONMENT
@@ -72,3 +73,21 @@ def test_a_follower_ends_whose_leader_is_lost(start):
     followers.each[0].channel.close()
     assert follower.wait(30) == 1
     followers.close()
+
+
+@pytest.mark.parametrize(("node", "size", "code"), [(1, 1, 1), (0, 2, 0)])
+def test_a_follower_of_another_node_fails_with_the_leader(start, node, size, code):
+    """Else torchrun, which starts the workers of the other nodes again, would wait for that node's."""
+    own = Place(0, 2, local_size=size, port=free_port(), key="key", launcher="torchrun")
+    follower = start(FOLLOWER, Place(1, 2, size - 1, size, node, port=own.port, key=own.key, launcher="torchrun"))
+    with pytest.raises(WorkerLost), followed(own, []):
+        raise WorkerLost("rank 2: its process has ended")
+    assert follower.wait(30) == code
+
+
+def test_a_follower_of_another_node_ends_as_a_leader_whose_user_is_mistaken(start):
+    own = Place(0, 2, port=free_port(), key="key", launcher="torchrun")
+    follower = start(FOLLOWER, Place(1, 2, node=1, port=own.port, key=own.key, launcher="torchrun"))
+    with pytest.raises(UserError), dismissed_on_mistake(own):
+        raise UserError("task= is missing")
+    assert follower.wait(30) == 2

@@ -25,13 +25,29 @@ def test_what_connects_and_says_nothing_keeps_no_worker_out():
 
 def test_the_leader_is_found_at_the_address_by_which_other_nodes_know_it():
     """Its own name may lead it to 127.0.1.1, as Debian and Ubuntu have it; the node is one host."""
-    own = Place(0, 3, local_size=2, host="127.0.1.1", port=free_port(), key="key", launcher="torchrun")
+    own = Place(0, 4, local_size=2, host="127.0.1.1", port=free_port(), key="key", launcher="torchrun")
     followers = Followers(own)
-    for rank, node, host in ((1, 0, own.host), (2, 1, "127.0.0.2")):
+    for rank, node, host in ((1, 0, own.host), (2, 1, "127.0.0.2"), (3, 1, "127.0.0.2")):
         channel = Channel(connect(host, own.port, own.key, within_s=60.0), lambda why: None)
         channel.send("hello", rank=rank, node=node, address=channel.local_host(), port=rank, **told())
     followers.join([])
-    assert [each.rpartition(":")[0] for each in followers.addresses] == ["127.0.0.2", "127.0.0.2", LOCALHOST]
+    assert [each.rpartition(":")[0] for each in followers.addresses] == ["127.0.0.2"] * 2 + [LOCALHOST] * 2
+    followers.close()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told_of"),
+    [((0, 1, 2, 2, 2), "rank 2 on .* is one of 1 on its node"), ((0, 1, 1, 2, 3), "rank 4")],
+)
+def test_nodes_of_more_or_fewer_workers_than_the_leaders_are_one_line(nodes, told_of):
+    """Of six in all, as a system of three nodes of two has."""
+    own = Place(0, 6, local_size=2, port=free_port(), key="key", launcher="torchrun")
+    followers = Followers(own)
+    for rank, node in enumerate(nodes, 1):
+        channel = Channel(connect(LOCALHOST, own.port, own.key, within_s=60.0), lambda why: None)
+        channel.send("hello", rank=rank, node=node, address=LOCALHOST, port=rank, **told())
+    with pytest.raises(UserError, match=rf"{told_of}.*, the leader of 2: start as many on each$"):
+        followers.join([])
     followers.close()
 
 

@@ -130,6 +130,13 @@ def _add_a_class(folder: Path) -> None:
     (folder / "train" / "n00000000").mkdir()
 
 
+def _flatten(folder: Path) -> None:
+    for picture in [*(folder / "val").rglob("*.JPEG")]:
+        picture.rename(folder / "val" / picture.name)
+    for of_class in [*(folder / "val").glob("n*")]:
+        of_class.rmdir()
+
+
 def _rename(folder: Path) -> None:
     picture = next((folder / "val").rglob("*.JPEG"))
     picture.rename(picture.with_name("cat.jpg"))
@@ -145,6 +152,10 @@ def _enlarge_a_picture(split: str) -> Callable[[Path], None]:
     return lambda folder: os.truncate(next((folder / split).rglob("*.JPEG")), SMALL.shards * SMALL.shard_bytes)
 
 
+def _empty_a_picture(folder: Path) -> None:
+    os.truncate(next((folder / "val").rglob("*.JPEG")), 0)
+
+
 def _break_a_link(folder: Path) -> None:
     picture = next((folder / "train").rglob("*.JPEG"))
     picture.unlink()
@@ -158,6 +169,7 @@ def _break_a_link(folder: Path) -> None:
         (_lose_a_class, r"imagenet/val has a class n\d{8}, and .*imagenet/train has not"),
         (_lose_a_class_of_both, r"classes are \[\d+, \d, 4\], not \[23, 6, 5\]"),
         (_add_a_class, r"imagenet/train/n00000000 has no pictures: bring them, or delete it"),
+        (_flatten, r"imagenet/val has no folder of a class, such as n01440764: sort its pictures into theirs"),
         (_rename, r"cat\.jpg is not called as ImageNet's pictures are: ILSVRC2012_val_00000001\.JPEG"),
         (
             lambda folder: shutil.rmtree(folder / "val"),
@@ -166,6 +178,7 @@ def _break_a_link(folder: Path) -> None:
         (_put_a_file_for_a_class, r"cannot read .*/imagenet/val/n\d{8}: Not a directory"),
         (_enlarge_a_picture("train"), r"23 pictures have \d+ bytes, more than the 5242880 of ImageNet's own files"),
         (_enlarge_a_picture("val"), r"6 pictures have \d+ bytes, more than the 2097152 of ImageNet's own files"),
+        (_empty_a_picture, r"/imagenet/val/n\d{8}/ILSVRC2012_val_\d{8}\.JPEG is empty: bring it again"),
         (_break_a_link, r"cannot read .*/imagenet/train/n\d{8}/n\d{8}_\d+\.JPEG: No such file or directory"),
     ],
 )

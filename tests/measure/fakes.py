@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +34,14 @@ class Device:
     parts: tuple[Device, ...] = ()
     memory: int | None = 80 * 2**30  # None: it is not told
     closed: bool = False  # to this process
+
+
+def zones(folder: Path, *names: str) -> Path:
+    """A folder of RAPL's zones with these names, as far as every user may read them."""
+    for index, name in enumerate(names):
+        (folder / f"intel-rapl:{index}").mkdir(parents=True)
+        (folder / f"intel-rapl:{index}/name").write_text(f"{name}\n")
+    return folder
 
 
 def failing(code: int) -> Callable[[], Any]:

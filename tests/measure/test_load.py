@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 import pytest
 
-from suite.measure import load
+from suite.measure import cpus, load
 from suite.measure.load import Load, LoadMeter
 
 
@@ -32,6 +33,21 @@ def test_waiting_for_a_disk_is_idle_and_what_the_kernel_does_is_work(monkeypatch
     monkeypatch.setattr(psutil, "cpu_times", lambda percpu: [next(times)])
     monkeypatch.setattr(LoadMeter, "_our_seconds", lambda _: 0.0)
     assert LoadMeter().read() == Load(utilisation=0.5, steal=0.1, others=0.5)
+
+
+def test_the_load_is_that_of_our_cpus_where_others_are_switched_off(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As with SMT off where siblings have neighbouring numbers: of four CPUs, ours are the last two."""
+    (tmp_path / "online").write_text("0,2,4-5\n")
+    busy, idle, none = (OfLinux(*[0.0] * 8)._replace(**each) for each in ({"user": 1.0}, {"idle": 1.0}, {}))
+    times = iter([[none] * 4, [idle, idle, busy, idle]])
+    monkeypatch.setattr(cpus, "ONLINE", tmp_path / "online")
+    monkeypatch.setattr(load, "usable_indices", lambda: [4, 5])
+    monkeypatch.setattr(load, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(psutil, "cpu_times", lambda percpu: next(times))
+    monkeypatch.setattr(LoadMeter, "_our_seconds", lambda _: 0.0)
+    assert LoadMeter().read()._replace(steal=None) == Load(utilisation=0.5, steal=None, others=0.5)
 
 
 def test_what_our_children_start_is_ours() -> None:

@@ -64,12 +64,13 @@ def rapl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     zones = {"package-0": 3_000_000, "dram": 1_000_000, "psys": 9_000_000}
     for name, value in zones.items():
         (tmp_path / name).write_text(f"{value}\n")
-    made = {name: SimpleNamespace(name=name, energy_uj_path=str(tmp_path / name)) for name in zones}
+    made = {name: SimpleNamespace(energy_uj_path=str(tmp_path / name)) for name in zones}
     cpus = [
-        SimpleNamespace(rapl_file=made["package-0"], dram=made["dram"]),
-        SimpleNamespace(rapl_file=made["psys"], dram=None),
+        SimpleNamespace(cpu_index=0, rapl_file=made["package-0"], dram=made["dram"]),
+        SimpleNamespace(cpu_index=1, rapl_file=made["psys"], dram=None),
     ]
-    monkeypatch.setattr("zeus.device.get_cpus", lambda: SimpleNamespace(cpus=cpus))
+    found = SimpleNamespace(cpus=cpus, rapl_dir=str(fakes.zones(tmp_path / "zones", "package-0", "psys")))
+    monkeypatch.setattr("zeus.device.get_cpus", lambda: found)
     return tmp_path
 
 

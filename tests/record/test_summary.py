@@ -2,7 +2,7 @@
 
 import pytest
 
-from suite.record.summary import Summary, format_joules, format_seconds
+from suite.record.summary import Summary, format_cost, format_joules, format_seconds
 
 
 @pytest.mark.parametrize(("coverage", "partial"), [(0.949, True), (0.95, False), (None, False)])
@@ -27,3 +27,9 @@ def test_energy_has_the_unit_of_its_size(joules, said):
 )  # fmt: skip
 def test_a_time_is_rounded_to_the_last_unit_that_is_shown(seconds, said):
     assert format_seconds(seconds) == said
+
+
+@pytest.mark.parametrize(("currency", "said"), [("USD", "$1.20"), ("EUR", "EUR 1.20"), (None, "1.20")])
+def test_a_cost_is_in_its_currency_if_it_has_one(currency, said):
+    """It has none at a price of which nothing else is told, as with hw.price=null."""
+    assert format_cost(1.2, currency) == said

@@ -209,6 +209,23 @@ def test_a_counter_that_began_anew_gives_no_power(tmp_path: Path) -> None:
     assert [(p.key, p.value, p.step) for p in points] == [("system/cpu_w", 2.0, 1), ("system/cpu_w", 3.0, 3)]
 
 
+def test_a_pause_gives_no_power(tmp_path: Path) -> None:
+    """As after a kill and a reboot, from which the counter has come further than it was."""
+    log = log_of(line(keys.RUN_START, time_ms=0), line(keys.RUN_STOP, time_ms=99_000, samples_count=1))
+    power = samples.HEADER + "\n0,,5.0,,,,\n1000,,7.0,,,,\n61000,,900.0,,,,\n62000,,904.0,,,,\n"
+    _, points = shown(tmp_path, log, power=power.encode())
+    assert [(p.key, p.value, p.step) for p in points] == [("system/cpu_w", 2.0, 1), ("system/cpu_w", 4.0, 62)]
+
+
+def test_a_counter_that_wraps_between_two_points_does_not_lower_the_power(tmp_path: Path) -> None:
+    """In a run of days a point is a mean of minutes, in which RAPL's counter of 262 kJ begins anew."""
+    log = log_of(line(keys.RUN_START, time_ms=0), line(keys.RUN_STOP, time_ms=6_000_000, samples_count=1))
+    rows = [f"{second * 1000},,{second * 300 % 3900}.0,,,,\n" for second in range(6000)]
+    _, points = shown(tmp_path, log, power="".join([samples.HEADER + "\n", *rows]).encode())
+    assert len(points) > POWER_POINTS / 2
+    assert {round(point.value, 6) for point in points} == {300.0}
+
+
 def test_power_is_that_of_the_leaders_node(tmp_path: Path) -> None:
     log = log_of(line(keys.RUN_START, time_ms=0), line(keys.RUN_STOP, time_ms=9000, samples_count=1))
     power = samples.HEADER_OF_NODES + "\n0,,5.0,,,,,0\n500,,90.0,,,,,1\n1000,,7.0,,,,,0\n1500,,99.0,,,,,1\n"

@@ -72,6 +72,13 @@ def test_what_the_reviewer_waives_is_excused(run, tmp_path):
         assert (made.verdict, made.runs[0].verdict) == (verdict, verdict)
 
 
+def test_a_malformed_waiver_is_the_reviewer_s_mistake(run, tmp_path):
+    file = tmp_path / "waivers.yaml"
+    file.write_text("waivers: [{rule: divison.2, reason: agreed, reviewer: A. Reviewer, date: 2025-11-20}]")
+    with pytest.raises(UserError, match=r"^--waivers waivers\.yaml:1: expected the id of a rule, found divison\.2; "):
+        read(Source(run.folder), waivers=file)
+
+
 @pytest.mark.parametrize("length", [199, 200, 201])
 def test_verdict_is_that_of_a_result_far_below(run, tmp_path, length):
     MUTANTS["measurement.3"][0](run)
@@ -106,6 +113,16 @@ def test_seal_that_cannot_be_read_names_nothing(run, tmp_path):
     sealed(tmp_path / "all", org="two  spaces")
     (made,) = read(Source(tmp_path / "all")).entries
     assert (made.submitter, made.system, made.verdict) == ("someone", "cpu", "fail")
+
+
+def test_a_link_in_a_package_counts_against_its_results(run, tmp_path):
+    shutil.copytree(run.folder, tmp_path / "all" / "results" / "box" / "small")
+    sealed(tmp_path / "all")
+    (before,) = read(Source(tmp_path / "all")).entries
+    (tmp_path / "all" / "benchmarks").mkdir()
+    (tmp_path / "all" / "benchmarks" / "more").symlink_to(tmp_path)
+    (made,) = read(Source(tmp_path / "all")).entries
+    assert made.findings == before.findings + 1
 
 
 def test_mlperf_s_results_by_their_own_rules(tmp_path):

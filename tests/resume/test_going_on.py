@@ -1,6 +1,7 @@
 """A run that was cut off goes on, wherever that was and whatever is another since."""
 
 import json
+import os
 import shutil
 import time
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from suite.config.logkeys import INIT_LIMITS_MIN
+from suite.harness.workers.place import LOCALHOST
 from suite.measure.cpus import usable_cpus
 from suite.record.environment import STARTED
 from suite.record.tracking import Tracker
@@ -170,6 +172,20 @@ def test_a_job_that_slurm_starts_again_goes_on(cut, monkeypatch):
     done = eighth(cut.parent, "run", *RUN, "seed=1", "runs=2", "out=cut")
     assert done.returncode == 0, done.stderr
     assert keys(cut / "run_2").count("suite_restart") == 1
+
+
+@pytest.mark.parametrize(("times", "code"), [(None, 0), ((0, 0), 2)])
+def test_a_leader_that_torchrun_starts_again_without_counting_it_goes_on(cut, monkeypatch, times, code):
+    """It counts the restarts of a node whose own worker was the first to end; an older run is not taken for its own."""
+    sizes = dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), "1")
+    told = {**dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK", "TORCHELASTIC_RESTART_COUNT"), "0"), **sizes}
+    for name, value in {**told, "MASTER_ADDR": LOCALHOST, "MASTER_PORT": "1", "TORCHELASTIC_RUN_ID": "key"}.items():
+        monkeypatch.setenv(name, value)
+    os.utime(cut / "run_1/config.yaml", times)
+    done = eighth(cut.parent, "run", *RUN, "seed=1", "runs=2", "out=cut")
+    assert done.returncode == code, done.stderr
+    assert ("out=cut is not empty" in done.stderr) == (code == 2)
+    assert keys(cut / "run_2").count("suite_restart") == (code == 0)
 
 
 @pytest.mark.parametrize(

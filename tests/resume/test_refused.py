@@ -1,12 +1,13 @@
 """What does not go on: another run, one that something else was asked of, a folder of something else or at work."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
 from suite.config.logkeys import DATASET
-from suite.harness.folder import LOCK
+from suite.harness.folder import LOCK, used
 from tests.command import eighth
 from tests.parity_runs import RUN, refused
 from tests.rules.editor import Evidence
@@ -43,6 +44,17 @@ def test_refuses_a_folder_within_the_evidence_of_another_command(ended, tmp_path
     shutil.copytree(ended, tmp_path / "several/run_1")
     for out, around in {"one/more": "one", "several/run_4": "several", "several/run_1/a/b": "several/run_1"}.items():
         assert f"out={out} lies within {tmp_path / around}, the evidence" in refused(tmp_path, *RUN, f"out={out}")
+
+
+def test_a_folder_counts_by_where_it_lies(ended, tmp_path, monkeypatch):
+    shutil.copytree(ended, tmp_path / "one")
+    (tmp_path / "one/within").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "one/within")
+    (tmp_path / "mine/run_1/a").mkdir(parents=True)
+    assert f"out=link/new lies within {tmp_path / 'one'}, the evidence" in refused(tmp_path, *RUN, "out=link/new")
+    assert "out=mine/run_1/a/..: run_1 is what runs=N calls" in refused(tmp_path, *RUN, "out=mine/run_1/a/..")
+    monkeypatch.chdir(tmp_path / "one")
+    assert used(Path("../two"), "") is None
 
 
 def test_refuses_the_name_of_one_of_several_runs(tmp_path):

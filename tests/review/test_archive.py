@@ -41,6 +41,15 @@ def test_what_macos_adds_to_a_zip_is_left_out(sound_result, tmp_path):
     assert main([str(given)]) == 0
 
 
+def test_what_macos_adds_to_a_tar_is_left_out(sound_result, tmp_path, capsys):
+    given = packed(tmp_path / "given.tar", sound_result)
+    with tarfile.open(given, "a") as tar:
+        for name in tar.getnames():
+            tar.addfile(member(f"{Path(name).parent}/._{Path(name).name}"))
+    assert main([str(given), "--json"]) == 0
+    assert "._" not in capsys.readouterr().out
+
+
 def test_a_full_disk_of_temporary_folders_is_named_with_its_mend(run, tmp_path, monkeypatch):
     given = packed(tmp_path / "given.tar", run.folder)
     full = OSError(errno.ENOSPC, "No space left on device")

@@ -96,6 +96,14 @@ def test_waiver_s_file_may_be_spelt_otherwise(breached, tmp_path, capsys):
     assert not [f for f in made["findings"] if f["rule"] == "review.2"]
 
 
+def test_waiver_of_a_file_far_below_covers_it(breached, tmp_path, capsys):
+    folder = tmp_path / "all" / ("a" * 100) / ("b" * 100)
+    shutil.copytree(breached, folder)
+    (finding,) = [f for f in reviewed(capsys, tmp_path / "all")["findings"] if f["severity"] == "fail"]
+    waiver = written(tmp_path / "w.yaml", {**WAIVER, "file": finding["file"]})
+    assert reviewed(capsys, tmp_path / "all", "--waivers", waiver)["verdict"] == "pass"
+
+
 @pytest.mark.parametrize("file", ["result", "result/."])
 def test_waiver_of_a_result_covers_it(sound_result, tmp_path, capsys, file):
     shutil.copytree(sound_result, tmp_path / "all" / "result")

@@ -53,6 +53,11 @@ def test_a_restart_is_held_to_the_clock_of_the_one_before_it(run):
         assert len(told) == found, told
 
 
+def test_a_restart_whose_clock_has_no_name_is_noted(run):
+    made = reviewed(run, keys.EVAL_STOP, clock={"source": ["boot"], "passed_ms": {"boot": 0}})
+    assert rules_of(made.findings, but=ALWAYS) == {"timing.7"}
+
+
 def test_an_evaluation_off_schedule_is_found_though_a_restart_voids_it(run):
     restarted(run, keys.EVAL_STOP)
     records = run.records()

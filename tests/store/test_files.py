@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -202,9 +203,28 @@ def test_that_another_command_is_waited_for_is_told_once(root: Path, capsys: pyt
 
 def test_what_a_killed_unpacking_left_is_never_taken_for_data(root: Path) -> None:
     archive = tar(MEMBERS)
-    lay_out(root, {".set.tar.unpacked/set/a.bin": b"half", "set.tar": archive})
+    lay_out(root, {"set/.set.tar.unpacked/set/a.bin": b"half", "set.tar": archive})
     files.ensure(dataset(archive, NOWHERE), root)
     assert tree(root) == MEMBERS | {"set.tar": archive}
+
+
+def test_an_archive_is_unpacked_on_the_disk_that_a_linked_folder_leads_to(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive, other = tar(MEMBERS), tmp_path / "other"
+    lay_out(root, {"set.tar": archive})
+    other.mkdir()
+    (root / "set").symlink_to(other)
+    replace = Path.replace
+
+    def within_a_disk(path: Path, place: Path) -> Path:
+        if other in path.resolve().parents and other in place.resolve().parents:
+            return replace(path, place)
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    monkeypatch.setattr(Path, "replace", within_a_disk)
+    files.ensure(dataset(archive, NOWHERE), root)
+    assert tree(other) == {name.removeprefix("set/"): content for name, content in MEMBERS.items()}
 
 
 def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:

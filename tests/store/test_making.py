@@ -155,6 +155,32 @@ def test_shards_are_made_again_with_the_file_that_they_are_made_from(
     assert [(tmp_path / f"made/train_{i}.bin").read_bytes() for i in range(4)] == [b"22"] * 4
 
 
+def test_what_is_made_is_read_again_only_for_a_declared_sum(
+    numbered: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, right = list[str](), shards.sha256
+    monkeypatch.setattr(shards, "load_sharding", lambda _: Numbering(1))
+    monkeypatch.setattr(shards, "sha256", lambda path: read.append(path.name) or right(path))
+    shards.ensure(numbered, tmp_path)
+    assert read == ["test.bin.part"]
+
+
+def test_what_is_made_is_flushed_to_the_disk(
+    numbered: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut ext4 has a file of the right length and of zeros, if `truncate` made it longer."""
+    written, flush = set[int](), os.fsync
+
+    def flushed(descriptor: int) -> None:
+        flush(descriptor)
+        written.add(os.fstat(descriptor).st_ino)
+
+    monkeypatch.setattr(shards, "load_sharding", lambda _: Numbering(1))
+    monkeypatch.setattr(os, "fsync", flushed)
+    shards.ensure(numbered, tmp_path)
+    assert {(tmp_path / file.path).stat().st_ino for file in numbered.dataset.members} <= written
+
+
 def test_a_disk_without_room_for_shards_is_told_before_any_is_made(
     numbered: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

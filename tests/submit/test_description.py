@@ -54,6 +54,8 @@ def test_log_without_a_submitter_cannot_be_submitted_by_anyone(submit, runs, tol
         said = capsys.readouterr().out.partition("What is missing:")[0].splitlines()
         assert len(said) == 2  # a heading, and the fault once
         assert f"found unknown; submit runs that were made with submitter={org}" in said[1]
+    assert submit(f"description={told}", org="unknown") == 1
+    assert "names its submitter, found unknown; run with submitter=NAME" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("word", ["unknown", " Not known", "TBD", "?"])

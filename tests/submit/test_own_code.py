@@ -91,14 +91,31 @@ def test_other_bytes_are_found_also_when_sealed_again(packed):
     assert broken(packed.folder) == {"package.9"}
 
 
-def test_code_that_python_reads_otherwise_than_a_person_is_found(packed, own):
-    hidden = b"# coding: utf-7\n# nothing +AAo-import os\n"
+@pytest.mark.parametrize(
+    ("hidden", "said"),
+    [
+        (b"# coding: utf-7\n# nothing +AAo-import os\n", "names the encoding utf-7"),
+        (b"# nothing\rimport os\n", "holds U+000D in line 1"),
+        (b"import os\x1b[2K  # nothing\n", "holds U+001B in line 1"),
+        ("x = 1  # \u202e nothing\n".encode(), "holds U+202E in line 1"),
+    ],
+)
+def test_code_that_python_reads_otherwise_than_a_person_is_found(packed, own, hidden, said):
     for code in (packed.code, own / "run_1" / CODE):
         (code / "model.py").write_bytes(hidden)
     resealed(packed.folder)
     for folder, rule in ((packed.folder, "package.9"), (own, "implementation.2")):
         found = [each.found for each in report(folder).findings if each.rule == rule]
-        assert any(each.startswith("names the encoding utf-7") for each in found)
+        assert any(each.startswith(said) for each in found)
+
+
+def test_code_is_read_so_in_a_reference_of_an_unknown_revision_too(packed, monkeypatch):
+    monkeypatch.setattr("suite.rules.code.blobs", lambda *_: {})
+    (packed.code.parent / "reference_impls" / "trainer.py").write_bytes(b"# nothing\rimport os\n")
+    resealed(packed.folder)
+    found = [each.found for each in report(packed.folder).findings if each.severity == "fail"]
+    assert len(found) == 1
+    assert found[0].startswith("holds U+000D in line 1")
 
 
 @pytest.mark.parametrize("change", ["less", "more"])

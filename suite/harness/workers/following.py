@@ -69,7 +69,10 @@ class _Worker:
         self.data: Mapping[str, np.ndarray]
         self.implementation: Checked
         self.channel = Channel(connection, self._left)
-        self.channel.at_once["stop"] = lambda message: _end(0)
+        elsewhere = (
+            place.launcher == "torchrun" and place.node
+        )  # which starts a node's workers again if one of them fails
+        self.channel.at_once["stop"] = lambda message: _end(message["code"] if elsewhere else 0)
         self.reserved = reserved_port()
         address, port = self.channel.local_host(), self.reserved.getsockname()[1]
         self.channel.send("hello", rank=place.rank, node=place.node, address=address, port=port, **told())

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import AuthenticationError
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from suite.config.plan import Plan
-from suite.errors import LOST, Stopped, UserError, WorkerLost, complain, warn
+from suite.errors import LOST, USER_ERROR, Stopped, UserError, WorkerLost, complain, warn
 from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_JOIN_S, Channel, at, listen, packed, reserved_port
 from suite.harness.workers.place import PORT, Place
 from suite.harness.workers.sameness import difference, told
@@ -106,8 +107,13 @@ class Followers:
                 f"{at(self.place.host, self.place.port)} within {self._join_s:.0f} s: see what they say, and whether "
                 "they reach that address"
             )
-        leader = told()
+        leader, here = told(), self.place.local_size
+        of_node = Counter([0, *(each.hello["node"] for each in self.each)])
         for each in self.each:
+            if (there := of_node[each.hello["node"]]) != here:
+                raise UserError(
+                    f"{each.name} is one of {there} on its node, the leader of {here}: start as many on each"
+                )
             if problem := difference(leader, each.hello):
                 raise UserError(f"{each.name} has {problem}")
         self.addresses = tuple(self._addresses())
@@ -209,10 +215,10 @@ class Followers:
         if self._fault:
             raise WorkerLost(self._fault)
 
-    def close(self) -> None:
-        """Let them go and close the connections."""
+    def close(self, code: int = 0) -> None:
+        """Let them go, by torchrun those of other nodes with this exit code, and close the connections."""
         self._closing.set()
-        self.tell("stop")
+        self.tell("stop", code=code)
         for each in self.each:
             each.channel.close()
         self._listener.close()
@@ -249,7 +255,7 @@ class Followers:
 
     def _release(self) -> None:
         """Let the followers go that can still be reached, then kill those that the suite has started itself."""
-        letting = threading.Thread(target=self.tell, args=("stop",), daemon=True)
+        letting = threading.Thread(target=self.tell, args=("stop",), kwargs={"code": LOST}, daemon=True)
         letting.start()
         letting.join(1.0)  # one that is suspended or cut off may not take it
         if self.place.launcher == "suite":
@@ -269,10 +275,11 @@ def followed(place: Place, processes: Sequence[subprocess.Popen[bytes]]) -> Iter
     if place.world_size == 1:
         yield None
         return
-    followers = Followers(place)
+    followers, code = Followers(place), LOST
     try:
         followers.join(processes)
         yield followers
+        code = 0
     except Stopped:  # torchrun and srun end the leader when another worker has ended
         if followers.wait_lost(_SETTLE_S):
             followers.raise_if_lost()
@@ -282,16 +289,16 @@ def followed(place: Place, processes: Sequence[subprocess.Popen[bytes]]) -> Iter
             raise UserError(f"rank 0 on {socket.gethostname()}: {error}") from error
         raise
     finally:
-        followers.close()
+        followers.close(code)
 
 
-def dismiss(place: Place) -> None:
+def dismiss(place: Place, code: int = 0) -> None:
     """Let the followers go when there is nothing for them to do, so that they do not look for the leader in vain."""
     if place.world_size > 1:
         with suppress(UserError):
             followers = Followers(place)
             followers.wait_joined()
-            followers.close()
+            followers.close(code)
 
 
 @contextmanager
@@ -300,5 +307,5 @@ def dismissed_on_mistake(place: Place) -> Iterator[None]:
     try:
         yield
     except UserError:
-        dismiss(place)
+        dismiss(place, USER_ERROR)
         raise

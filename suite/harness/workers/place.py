@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import psutil
+
 from suite.errors import UserError, whole
 
 OWN = "SUITE_WORKER"  # set for workers that the suite starts: rank, world size, port and key
@@ -26,6 +28,8 @@ class Place:
 
     The leader listens at `host` and `port`; `key` keeps out workers of other runs. `launcher` is what started all
     workers, None for a process that was not started as one of several; `restarts` is how often it did so before.
+    torchrun does not count it on a node none of whose workers was the first to end: `launched_s`, in seconds since
+    1970, is when it was started itself.
     """
 
     rank: int = 0
@@ -38,6 +42,7 @@ class Place:
     key: str = ""
     launcher: str | None = None
     restarts: int = 0
+    launched_s: float | None = None
 
     @property
     def follows(self) -> bool:
@@ -71,7 +76,7 @@ def find(environ: Mapping[str, str] = os.environ) -> Place:
         if of_step > 1 and "SLURM_PROCID" in environ:
             return _slurm(environ)
         return Place(restarts=_requeued(environ))
-    except (KeyError, ValueError, OSError, subprocess.SubprocessError) as error:
+    except (KeyError, ValueError, OSError, psutil.Error, subprocess.SubprocessError) as error:
         raise UserError(
             f"the launcher of this worker does not tell its place ({error}): use torchrun or srun"
         ) from None
@@ -90,6 +95,7 @@ def _torchrun(environ: Mapping[str, str]) -> Place:
         key=environ["TORCHELASTIC_RUN_ID"],
         launcher="torchrun",
         restarts=int(environ.get("TORCHELASTIC_RESTART_COUNT", 0)) + _requeued(environ),
+        launched_s=psutil.Process(os.getppid()).create_time(),
     )
 
 

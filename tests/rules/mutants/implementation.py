@@ -74,6 +74,11 @@ def an_implementation_that_the_configuration_hides(run):
     run.edit_log(add)
 
 
+@breaks("implementation.1")
+def an_implementation_that_only_the_description_has(run):
+    run.edit_system(lambda values: values.update(implementation={"name": "ours"}))
+
+
 def everywhere(run: Evidence, **changes: Any) -> None:
     """Let configuration, log and system description tell otherwise of the implementation."""
     told(run, lambda values: values.update(changes))
