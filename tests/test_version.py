@@ -10,7 +10,7 @@ from suite import __version__, config
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 SUMS = {
-    "0.1.0": "614533d5f059b508b319be01a85767449532b935bf838f1c898776f148a7bccb",
+    "0.1.0": "ed919131c5f4808598e2fbd1f9e2b7d23161f4e16b3049a9b592590d188a42f9",
 }
 
 
