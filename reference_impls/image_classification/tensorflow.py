@@ -101,6 +101,7 @@ class TensorFlowImageClassifier(TensorFlowTrainer[Hyperparameters, Draw]):
             self.model, self.averaged = (Network(shape[-1], hyper, self.workers, device) for _ in range(2))
             for model in (self.model, self.averaged):
                 model(tf.zeros((1, *shape[1:])), training=False)
+            self.averaged.trainable = False
             named = {v.path: v for v in self.model.trainable_variables}
             self.muon = Muon(
                 [v for path, v in named.items() if "/conv" in path],
