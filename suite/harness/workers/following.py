@@ -69,9 +69,8 @@ class _Worker:
         self.data: Mapping[str, np.ndarray]
         self.implementation: Checked
         self.channel = Channel(connection, self._left)
-        elsewhere = (
-            place.launcher == "torchrun" and place.node
-        )  # which starts a node's workers again if one of them fails
+        # torchrun starts a node's workers again only if one of them fails.
+        elsewhere = place.launcher == "torchrun" and place.node
         self.channel.at_once["stop"] = lambda message: _end(message["code"] if elsewhere else 0)
         self.reserved = reserved_port()
         address, port = self.channel.local_host(), self.reserved.getsockname()[1]
