@@ -63,6 +63,7 @@ class Timeline:
 class Memory:
     """Bytes that a step holds when it holds most, by kind; the step took `seconds` while it was tracked.
 
+    `parameters` are those trained; `buffers` what layers hold besides: frozen weights, averages of weights, statistics.
     `saved` are activations kept for the backward pass, `temporary` is all else that is made and freed during the step.
     Data that a workload keeps outside its layers' buffers is not counted.
     """

@@ -88,7 +88,9 @@ class Tracked:
 
     def step(self) -> Memory:
         """Track a step and return what it holds."""
-        parameters = list({p for module in self.modules for p in module.parameters(recurse=False)})
+        weights = {p for module in self.modules for p in module.parameters(recurse=False)}
+        parameters = [each for each in weights if each.requires_grad]
+        frozen = [each for each in weights if not each.requires_grad]
         buffers = [b for module in self.modules for b in module.buffers(recurse=False)]
         state = [each for it in self.optimizers for each in tensors(list(it.state.values()))]
         self.workload.ready(1)
@@ -98,9 +100,8 @@ class Tracked:
                 tracker.holds(each.grad, GRADIENTS)
         with apart(), unreplayed(), ExitStack() as stack:
             for each in parameters:
-                if each.requires_grad:
-                    register: Any = each.register_post_accumulate_grad_hook
-                    stack.callback(register(lambda it: tracker.is_now(it.grad, GRADIENTS)).remove)
+                register: Any = each.register_post_accumulate_grad_hook
+                stack.callback(register(lambda it: tracker.is_now(it.grad, GRADIENTS)).remove)
             stack.enter_context(saved_tensors_hooks(tracker.saved, lambda tensor: tensor))
             stack.enter_context(tracker)
             start = time.perf_counter()
@@ -109,7 +110,7 @@ class Tracked:
         return Memory(
             seconds=seconds,
             parameters=_bytes(parameters),
-            buffers=_bytes(buffers),
+            buffers=_bytes(frozen + buffers),
             optimizer=_bytes(state),
             gradients=tracker.peak[GRADIENTS],
             saved=tracker.peak[SAVED],
