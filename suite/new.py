@@ -133,6 +133,9 @@ def _task(name: str) -> None:
             raise UserError(
                 f"task={name} is there already, {place}: nothing is overwritten; implementation=PATH begins code for it"
             )
+    for module in (f"tasks/{name}.py", f"reference_impls/{name}.py"):
+        if (root / module).exists():
+            raise UserError(f"task={name} would hide the suite's own {module}: give another name")
     packages.require(name)  # an extra of this name may be there before the task
     try:
         blocks = dict(_BLOCK.findall(EXAMPLE.read_text()))

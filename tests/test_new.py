@@ -103,6 +103,8 @@ REFUSED = {
     "task=../chess": "is no name of small letters",
     "task=true": "is a word that Python or the command line reads otherwise",
     "task=class": "is a word that Python or the command line reads otherwise",
+    "task=evidence": "task=evidence would hide the suite's own tasks/evidence.py",
+    "task=recipe": "task=recipe would hide the suite's own reference_impls/recipe.py",
     "task=chess framework=torch": "framework= is of an implementation",
     "implementation= task=translation": "implementation= has no value: give one, or leave it out",
     "implementation=ours tsk=translation": "unknown option 'tsk': did you mean 'task'?",
