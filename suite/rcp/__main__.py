@@ -14,10 +14,11 @@ from suite.store.disk import refuse_unwritable, write_text
 
 EPILOG = """\
 FOLDER is the out= folder of python -m suite.run: evidence of the reference implementation, of one run or of several.
-Each run must pass the review and have gone on to its target or the end of its budget: give all, also those that did not
-reach it, which stand in the file as failures. Each needs a seed of its own. The points go to conf/rcp/TASK/SCALE.yaml,
-and count from as many runs that reached the target, at a batch size, as a result of the benchmark has (at least four);
-MLPerf asks for twice as many. Points of an older recipe (other hyperparameters, target or evaluation) are dropped.
+Each run must be of committed code, pass the review and have gone on to its target or the end of its budget: give all,
+also those that did not reach it, which stand in the file as failures. Each needs a seed of its own. The points go to
+conf/rcp/TASK/SCALE.yaml, and count from as many runs that reached the target, at a batch size, as a result of the
+benchmark has (at least four); MLPerf asks for twice as many. Points of an older recipe (other hyperparameters, target
+or evaluation) are dropped. Commit the file before further runs: conf/ is a part of their code.
 
 Without FOLDER the points that are there, of all tasks or of task=TASK, as a table in Markdown.
 """
