@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -48,6 +49,21 @@ def used(out: Path, resume: str) -> str | None:
     return f"out={out} is not empty: choose another out={mend}"
 
 
+def clear(out: Path) -> None:
+    """Remove what a command left in `out` before its run began: of a run of another number, it would count as its part.
+
+    Raises UserError if the folder cannot be written.
+    """
+    try:
+        for path in out.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != LOCK:
+                path.unlink()
+    except OSError as error:
+        raise _unwritable(out, error) from error
+
+
 @contextmanager
 def locked(out: Path) -> Iterator[None]:
     """Create the folder `out` and keep other commands out of it for as long as the block lasts.
@@ -60,8 +76,12 @@ def locked(out: Path) -> Iterator[None]:
             busy = f"{out}: another command is at work there; wait for it, or choose another out="
             stack.enter_context(alone(out / LOCK, busy))
         except OSError as error:
-            raise UserError(f"{out} cannot be written ({error.strerror}): mend that, or choose another out=") from error
+            raise _unwritable(out, error) from error
         yield
+
+
+def _unwritable(out: Path, error: OSError) -> UserError:
+    return UserError(f"{out} cannot be written ({error.strerror}): mend that, or choose another out=")
 
 
 def _evidence(folder: Path) -> bool:

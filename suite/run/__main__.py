@@ -11,7 +11,7 @@ from rich.console import Console
 
 from suite.errors import BY_SIGNAL, LOST, USER_ERROR, UserError, WorkerLost, command, complain
 from suite.harness.completing import complete
-from suite.harness.folder import has_run, locked
+from suite.harness.folder import clear, has_run, locked
 from suite.harness.implementation import load_implementation
 from suite.harness.session import Session
 from suite.harness.workers import place as places
@@ -176,6 +176,8 @@ def _trained(made: Planned, place: Place, console: Console) -> tuple[list[Summar
         with locked(plan.out):
             if problem := made.taken():
                 raise UserError(problem)
+            if not made.resumed:
+                clear(plan.out)
             return complete(session)
 
 

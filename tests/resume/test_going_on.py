@@ -213,10 +213,11 @@ def test_an_attempt_of_a_later_run_that_is_too_late_is_deleted_and_made_again(cu
     assert "verdict   pass" in eighth(cut.parent, "run", "resume=cut", "mlflow=false").stdout
 
 
-def test_what_was_killed_before_it_began_is_begun_anew(tmp_path):
+def test_what_was_killed_before_it_began_is_begun_anew_also_with_another_number_of_runs(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/run_1").mkdir()
     for name in ("log.txt", "config.yaml.part", "run_1/log.txt"):
         (tmp_path / "out" / name).write_bytes(b"")
     done = eighth(tmp_path, "run", *RUN, "seed=1", "out=out")
     assert done.returncode == 0, done.stderr
+    assert "verdict   pass" in done.stdout
