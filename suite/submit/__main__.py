@@ -7,7 +7,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from suite.errors import UserError, command, one_of, shown, split_options, truth
@@ -109,17 +109,27 @@ def main(argv: list[str]) -> int:
 
 @contextmanager
 def _alone(target: Path) -> Iterator[None]:
-    """Lock the submission, since each command seals what it finds there. Raises UserError if another is at work."""
+    """Lock the submission, since each command seals what it finds there. Raises UserError if another is at work, or
+    if it cannot be written.
+    """
     new = not target.parent.exists()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        busy = f"{target}: another command is at work there; wait for it"
-        with alone(target.with_name(f".{target.name}.lock"), busy):
-            yield
-    finally:
-        if new:
-            with suppress(OSError):  # unless something was written
-                target.parent.rmdir()
+    with ExitStack() as stack:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if new:
+                stack.callback(_remove_empty, target.parent)
+            busy = f"{target}: another command is at work there; wait for it"
+            stack.enter_context(alone(target.with_name(f".{target.name}.lock"), busy))
+        except OSError as error:
+            raise UserError(
+                f"{target.parent} cannot be written ({error.strerror}): mend that, or choose another out="
+            ) from error
+        yield
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # unless something was written
+        folder.rmdir()
 
 
 def _options(argv: Sequence[str]) -> tuple[dict[str, str], list[str]]:

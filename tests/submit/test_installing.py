@@ -80,6 +80,12 @@ def test_two_commands_do_not_write_one_submission(submit, told, tmp_path):
         submit(f"description={told}")
 
 
+def test_a_folder_that_cannot_be_written_is_told_with_its_mend(submit, tmp_path):
+    (tmp_path / "out").touch()
+    with pytest.raises(UserError, match=r"/out cannot be written \(File exists\): mend that, or choose another out="):
+        submit()
+
+
 def test_a_waiver_that_is_withdrawn_breaks_no_seal(submit, runs, told):
     waiver = {"rule": "timing.2", "reason": "slow disk", "reviewer": "me", "date": "2026-01-01"}
     (runs / "run_2/waivers.yaml").write_text(yaml.safe_dump({"waivers": [waiver]}))
