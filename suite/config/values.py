@@ -74,7 +74,7 @@ def records_at(record: type[Values], path: Sequence[int | str]) -> list[type[Val
     at: list[type[Values]] = [record]
     for part in path:
         fields = [each.model_fields[part] for each in at if part in each.model_fields] if isinstance(part, str) else []
-        inner = [each for field in fields for each in _records_in(field.annotation)]
+        inner = [each for field in fields for each in _kinds(field.annotation) if issubclass(each, Values)]
         at = inner or [each for each in at if each.__name__ == part] or at
     return at
 
@@ -91,9 +91,3 @@ def _kinds(annotation: Any) -> list[type]:
     if isinstance(annotation, type):
         return [annotation]
     return [each for argument in get_args(annotation) for each in _kinds(argument)]
-
-
-def _records_in(annotation: Any) -> list[type[Values]]:
-    if isinstance(annotation, type) and issubclass(annotation, Values):
-        return [annotation]
-    return [each for argument in get_args(annotation) for each in _records_in(argument)]
