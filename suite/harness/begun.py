@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,6 +16,7 @@ from suite.measure.machine import Machine
 from suite.record import evidence
 from suite.record.mllog import Line, Log, whole_lines
 from suite.record.parsing import MalformedError, differences, json_object, whole
+from suite.store.sums import sha256
 
 _MEND = "bring back the file as it was, or begin a new run with another out="
 
@@ -100,6 +100,6 @@ def _has_head(folder: Path, lines: list[Line]) -> bool:
         if keys.RUN_START in logged or (folder / evidence.MANIFEST).exists():
             raise UserError(f"{path} lacks what the log of a run begins with: {_MEND}")
         return False
-    if not config.exists() or hashlib.sha256(config.read_bytes()).hexdigest() != logged[CONFIG]:
+    if not config.exists() or sha256(config) != logged[CONFIG]:
         raise UserError(f"{config} is not what the run was begun with, by the sum in its log: {_MEND}")
     return True

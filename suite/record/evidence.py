@@ -27,6 +27,7 @@ from typing import Any
 from mlperf_logging.mllog import constants as keys
 
 from suite.config.plan import Plan
+from suite.store import sums
 from suite.store.disk import partial, sync, write_atomically
 
 LOG = "log.txt"
@@ -79,7 +80,7 @@ def keep_predictions(path: Path, sha256: object) -> None:
     """Rename the partial file to `path` if it has this sha256, that of an evaluation in the log; else delete it."""
     part = partial(path)
     if part.exists():
-        if hashlib.sha256(part.read_bytes()).hexdigest() == sha256:
+        if sums.sha256(part) == sha256:
             part.replace(path)
         part.unlink(missing_ok=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from suite.rules.code import implementation
 from suite.rules.reading import WAIVERS, Evidence
 from suite.rules.seals import SEAL, Seal, findings
 from suite.store.disk import MAX_FILE_BYTES, UnsafeFile, read_safely, sum_or_reason
+from suite.store.sums import sha256
 from suite.submit.code import Code, code
 from suite.submit.collecting import Collected
 from suite.submit.describing import Description, describe, empty, joined
@@ -108,7 +108,7 @@ def stage(
 def seal(staged: Path, declared: Declared, results: list[dict[str, Any]], missing: Sequence[str] = ()) -> None:
     """Write the seal over everything that `staged` holds."""
     files = {
-        path.relative_to(staged).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        path.relative_to(staged).as_posix(): sha256(path)
         for path in sorted(staged.rglob("*"))
         if path.is_file() and path != staged / SEAL
     }
