@@ -18,9 +18,8 @@ from suite.record.tables import plain_console, show_table
 from suite.results.across import Across, of_comparisons
 from suite.results.comparison import CONFIDENCE, LEAST_RUNS, Comparison, Figure, compare, format_interval
 from suite.results.reading import read, sources
+from suite.review.model import add_reviewers_files
 from suite.review.progress import bar
-from suite.rules.waivers import EXCUSED
-from suite.rules.witness import WITNESS_ROOTS
 
 MAX_DIFFERENCES = 40  # in the terminal
 
@@ -56,8 +55,7 @@ def main(argv: list[str]) -> int:
         epilog=EPILOG,
     )
     parser.add_words("A B", "two results", 1)
-    parser.add_argument("--waivers", metavar="FILE", type=Path, help=EXCUSED)
-    parser.add_argument("--witness-roots", metavar="FILE", type=Path, help=WITNESS_ROOTS)
+    add_reviewers_files(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     args = parser.parse_intermixed_args(argv)
     if len(args.words) == 2 and all(probe_record.holds(Path(word)) for word in args.words):

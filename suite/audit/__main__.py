@@ -18,10 +18,9 @@ from suite.errors import OneLineParser, UserError, command, one_of, truth, whole
 from suite.harness.interrupt import interruptible
 from suite.record.summary import format_count
 from suite.review import archive
-from suite.review.model import report
+from suite.review.model import EXCUSED, report
 from suite.review.progress import bar
 from suite.rules.finding import EXIT_CODES
-from suite.rules.waivers import EXCUSED
 from suite.store.files import data_option
 
 OPTIONS = ("blocks", "draw", "run_code", "isolated", "states", "framework", "precision", "equivalence")

@@ -17,12 +17,10 @@ from suite.results.entry import GRADES, Entry
 from suite.results.exporting import as_csv, as_json
 from suite.results.markdown import markdown
 from suite.results.reading import Read, read, sources
-from suite.review.model import SUITE
+from suite.review.model import SUITE, add_reviewers_files
 from suite.review.page import html as review_page
 from suite.review.progress import bar
 from suite.rules.seals import SEAL
-from suite.rules.waivers import EXCUSED
-from suite.rules.witness import WITNESS_ROOTS
 from suite.store.disk import LINK, refuse_unwritable, write_text
 
 EPILOG = """\
@@ -148,8 +146,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--curves", metavar="FILE", type=Path, help="write the runs' curves as an SVG file")
     parser.add_argument("--html", metavar="FILE", type=Path, nargs="?", const=Path("results.html"), help="write a page")
     parser.add_argument("--reference", metavar="SYSTEM", help="with --html: the system that times are held to at first")
-    parser.add_argument("--waivers", metavar="FILE", type=Path, help=EXCUSED)
-    parser.add_argument("--witness-roots", metavar="FILE", type=Path, help=WITNESS_ROOTS)
+    add_reviewers_files(parser)
     args = parser.parse_intermixed_args(argv)
     args.sources, args.data_dir = sources(args.words)
     if args.html and args.html.suffix != ".html":

@@ -11,14 +11,12 @@ from rich.console import Console
 from suite.errors import OneLineParser, UserError, command, said
 from suite.harness.interrupt import interruptible
 from suite.review import archive
-from suite.review.model import SUITE, Report, report
+from suite.review.model import SUITE, Report, add_reviewers_files, report
 from suite.review.page import html
 from suite.review.progress import bar
 from suite.review.sarif import sarif
 from suite.review.terminal import show
 from suite.rules.finding import EXIT_CODES
-from suite.rules.waivers import EXCUSED
-from suite.rules.witness import WITNESS_ROOTS
 from suite.store.disk import refuse_unwritable, write_text
 
 EPILOG = """\
@@ -86,8 +84,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write a page for people: self-contained, offline")
     parser.add_argument("--sarif", metavar="FILE", type=Path, help="write SARIF 2.1.0, for CI")
-    parser.add_argument("--waivers", metavar="FILE", type=Path, help=EXCUSED)
-    parser.add_argument("--witness-roots", metavar="FILE", type=Path, help=WITNESS_ROOTS)
+    add_reviewers_files(parser)
     parser.add_argument("--ruleset", metavar="NAME", default=SUITE, help="suite (rules.md), or mlperf-X.Y")
     parser.add_argument(
         "--strict", action="store_true", help="with mlperf-X.Y: also what the official files let through"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SUITE = "suite"  # the ruleset of rules.md
 CLOCK = "whether the submitter's clock was right: nobody you trust stamped begin and end of every run (timing.8)"
 ORDER = ("fail", "error", "note")  # in which findings are listed
+EXCUSED = "breaches that you, the reviewer, excuse (YAML)"  # help of --waivers
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,13 @@ class Report:
     def counted(self, severity: str) -> int:
         """The number of findings of a severity that are not waived."""
         return sum(finding.severity == severity and finding not in self.waived for finding in self.findings)
+
+
+def add_reviewers_files(parser: ArgumentParser) -> None:
+    """Accept the files of a reviewer's own that `report` takes."""
+    parser.add_argument("--waivers", metavar="FILE", type=Path, help=EXCUSED)
+    roots = "certificates (PEM) of the time-stamping authorities that you trust"
+    parser.add_argument("--witness-roots", metavar="FILE", type=Path, help=roots)
 
 
 def report(

@@ -27,7 +27,6 @@ from suite.record.parsing import MalformedError, decoded
 from suite.rules.finding import Checks, Finding, Severity
 from suite.store.disk import UnsafeFile, read_safely, reason
 
-EXCUSED = "breaches that you, the reviewer, excuse (YAML)"  # help of the option
 MAX_BYTES = 64 << 10
 # Where these are broken, nothing else that a review says of the submission holds.
 NEVER_WAIVED = ("package", "review", "log.1", "log.2")  # chapters and rules

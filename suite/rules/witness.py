@@ -27,8 +27,6 @@ DRIFT = 1e-4  # of a clock that nobody sets, in seconds a second
 _MAX_ROOTS_BYTES = 1 << 20
 _SHA256 = "2.16.840.1.101.3.4.2.1"
 
-WITNESS_ROOTS = "certificates (PEM) of the time-stamping authorities that you trust"  # help of the option
-
 
 def roots_of(path: Path) -> tuple[x509.Certificate, ...]:
     """The certificates in a PEM file: of the authorities that a reviewer trusts. Raises UserError if there are none."""
