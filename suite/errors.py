@@ -182,6 +182,14 @@ def split_options(words: Iterable[str], allowed: Collection[str]) -> tuple[dict[
     return options, others
 
 
+def only_options(words: Iterable[str], allowed: Collection[str], example: str) -> dict[str, str]:
+    """The options of `split_options`. Raises UserError for a word that is none, with an `example` of one."""
+    options, others = split_options(words, allowed)
+    if others:
+        raise UserError(f"{others[0]!r} is not of the form option=value; for example {example}")
+    return options
+
+
 def whole(name: str, text: str, most: int = 999_999_999) -> int:
     """The option's value as a whole number from 1 to `most`. Raises UserError for another text."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and 0 < int(text) <= most):

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from suite import config
 from suite.config.models import System
-from suite.errors import USER_ERROR, OneLineParser, UserError, command, one_of, split_options
+from suite.errors import USER_ERROR, OneLineParser, UserError, command, one_of, only_options
 from suite.forecast import choosing, options, showing, sources
 from suite.forecast.measurement import read
 from suite.forecast.model import Forecast, forecast
@@ -61,9 +61,7 @@ def main(argv: list[str]) -> int:
     args = parser.parse_intermixed_args(argv)
     for word in args.words:
         options.allowed(word)
-    given, others = split_options(args.words, (*options.OPTIONS, *options.OF_SYSTEM))
-    if others:
-        raise UserError(f"{others[0]!r} is not of the form option=value; for example task=translation")
+    given = only_options(args.words, (*options.OPTIONS, *options.OF_SYSTEM), "task=translation")
     found = detect()
     kept = read(given["from"]) if "from" in given else None
     wanted = options.parse(given, found, kept)

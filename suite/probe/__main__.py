@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from suite.errors import USER_ERROR, OneLineParser, UserError, command, printable, split_options, truth
+from suite.errors import USER_ERROR, OneLineParser, UserError, command, only_options, printable, truth
 from suite.measure.machine import detect
 from suite.probe import levels, options, page, record, showing, tracking
 from suite.probe.sweeping import sweep
@@ -69,9 +69,7 @@ def main(argv: list[str]) -> int:
     if args.schema:
         print(record.dumps(record.Probe.model_json_schema()))
         return 0
-    given, others = split_options(args.words, (*OPTIONS, "data_dir", "manifest", "mlflow"))
-    if others:
-        raise UserError(f"{others[0]!r} is not of the form option=value; for example level=throughput")
+    given = only_options(args.words, (*OPTIONS, "data_dir", "manifest", "mlflow"), "level=throughput")
     found = detect()
     manifest, mlflow = given.pop("manifest", None), truth("mlflow", given.pop("mlflow", "true"))
     data_dir = given.pop("data_dir", None)

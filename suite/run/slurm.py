@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.config.models import System
-from suite.errors import BY_SIGNAL, LOST, UserError, one_of, shown_path, split_options, unknown
+from suite.errors import BY_SIGNAL, LOST, UserError, one_of, only_options, shown_path, unknown
 from suite.record.summary import format_count
 
 LAUNCHER = "hydra/launcher="
@@ -45,9 +45,7 @@ def split(argv: Sequence[str]) -> tuple[dict[str, str] | None, list[str]]:
     """
     launchers = {word.removeprefix(LAUNCHER) for word in argv if word.startswith(LAUNCHER)}
     asked = [word for word in argv if word.startswith(_PREFIX)]
-    prefixed, others = split_options(asked, {word.partition("=")[0] for word in asked})
-    if others:
-        raise UserError(f"{others[0]!r} is not of the form option=value; for example {_PREFIX}time=60")
+    prefixed = only_options(asked, {word.partition("=")[0] for word in asked}, f"{_PREFIX}time=60")
     options = {name.removeprefix(_PREFIX): value for name, value in prefixed.items()}
     words = [word for word in argv if not word.startswith((LAUNCHER, _PREFIX))]
     if not launchers:
