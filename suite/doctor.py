@@ -63,9 +63,7 @@ def main(argv: list[str]) -> int:
         raise unknown("option", others[0], OPTIONS)
     place, workers = places.find(), whole("workers", options.get("workers", "1"), MOST_WORKERS)
     if (place.launcher or workers > 1) and find_spec("torch") is None:
-        raise UserError(
-            "workers= sums with PyTorch, which is not installed: pip install -c constraints.txt -e '.[torch]'"
-        )
+        raise UserError(f"workers= sums with PyTorch, which is not installed: {packages.with_extras('torch')}")
     found = machine.detect()
     gpus = len(found.accelerators)
     if not place.launcher and 0 < gpus < workers:

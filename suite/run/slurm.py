@@ -18,6 +18,7 @@ from typing import Any
 from suite.config.models import System
 from suite.errors import BY_SIGNAL, LOST, UserError, one_of, only_options, shown_path, unknown
 from suite.record.summary import format_count
+from suite.store import packages
 
 LAUNCHER = "hydra/launcher="
 _PREFIX = "slurm."
@@ -93,7 +94,7 @@ def _submitted(words: Sequence[str], system: System, options: Mapping[str, str])
         import submitit
         from submitit.core.utils import FailedJobError
     except ImportError as error:
-        raise UserError(f"{LAUNCHER}slurm needs submitit: pip install -c constraints.txt -e '.[slurm]'") from error
+        raise UserError(f"{LAUNCHER}slurm needs submitit: {packages.with_extras('slurm')}") from error
     folder = FOLDER.resolve()
     if re.search(r"%[\w%]|\\", str(folder)):
         where = shown_path(str(folder))

@@ -21,6 +21,7 @@ from suite.serve.asking import Asked, Local
 from suite.serve.batching import Answers, Batcher
 from suite.serve.model import Examples, examples, load
 from suite.serve.options import Options
+from suite.store import packages
 from suite.store.disk import refuse_unwritable, write_text
 
 NEEDED = ("mlperf_loadgen", "starlette", "uvicorn")
@@ -57,7 +58,7 @@ def main(argv: list[str]) -> int:
     if len(folders) != 1:
         raise UserError(f"give one FOLDER, of a run that was made with checkpoints=keep; given: {len(folders)}")
     if lacking := [name for name in NEEDED if not find_spec(name)]:
-        raise UserError(f"suite.serve needs {', '.join(lacking)}: pip install -c constraints.txt -e '.[serve]'")
+        raise UserError(f"suite.serve needs {', '.join(lacking)}: {packages.with_extras('serve')}")
     folder, code = Path(folders[0]), given.get("implementation")
     own = read(Path(code), stored(folder, "")["framework"]) if code else None
     found = examples(folder, own, given.get("data_dir"))

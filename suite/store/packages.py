@@ -43,7 +43,8 @@ def versions(task: str) -> dict[str, str | None]:
 
 def install(task: str | None, framework: Framework | None = None) -> str:
     """The command that installs the packages of `task` and of `framework`, where given."""
-    return _install(framework, task if task and any(_requirements(DISTRIBUTION, task)) else None)
+    own = task if task and any(_requirements(DISTRIBUTION, task)) else None
+    return with_extras(framework.extra if framework else None, own)
 
 
 def lacking(task: str, framework: Framework | None) -> str | None:
@@ -71,7 +72,7 @@ def imported(name: str, task: str, framework: Framework | None = None) -> Module
             raise
         raise UserError(
             f"{task} needs {error.name}, and pyproject.toml may have changed since the suite was installed: "
-            f"{_install(framework, task)} once more"
+            f"{with_extras(framework.extra if framework else None, task)} once more"
         ) from None
     except SystemExit as error:
         raise UserError(f"{name} called sys.exit({error.code!r:.60}) at {place(error)} when it was imported") from error
@@ -98,10 +99,9 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def _install(framework: Framework | None, task: str | None) -> str:
-    """The command that installs the extras of the framework and the task, where they have one."""
-    extras = [canonicalize_name(each) for each in (framework and framework.extra, task) if each]
-    return f"pip install -c constraints.txt -e '.[{','.join(extras)}]'"
+def with_extras(*extras: str | None) -> str:
+    """The command that installs the suite with these extras of pyproject.toml; None stands for no extra."""
+    return f"pip install -c constraints.txt -e '.[{','.join(canonicalize_name(each) for each in extras if each)}]'"
 
 
 def _needed(distribution: str, extra: str) -> Iterator[str]:

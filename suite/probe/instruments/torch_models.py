@@ -15,6 +15,7 @@ from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import number_type, torch_device, wait
 from suite.probe.record import DEFAULT_BATCH, DEFAULT_SIZE, Conditions, out_of_memory
 from suite.probe.workload import LEARNING_RATE, MOMENTUM, Workload, check_logits
+from suite.store import packages
 
 
 class Model(Workload):
@@ -63,7 +64,7 @@ class Model(Workload):
 def listed() -> list[str]:
     """The classifiers of torchvision, by their names."""
     if find_spec("torchvision") is None:
-        raise UserError("model= in torch needs torchvision: pip install -c constraints.txt -e '.[torch]'")
+        raise UserError(f"model= in torch needs torchvision: {packages.with_extras('torch')}")
     from torchvision import models
 
     return list(models.list_models(module=models))
