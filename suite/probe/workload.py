@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from suite.config.models import Benchmark
-from suite.errors import UserError
+from suite.errors import UserError, unknown
 from suite.harness import contract
 from suite.probe import fast_forward
 
@@ -20,6 +20,14 @@ def check_logits(shapes: Iterable[Sequence[int | None]]) -> None:
     for shape in shapes:
         if len(shape) != 2:
             raise UserError(f"a model that trains gives logits [batch, classes], and this one {list(shape)}")
+
+
+def spelled(model: str | None, names: Iterable[str], library: str) -> str:
+    """A model's name as its library spells it, in whatever case it is given. Raises UserError for another name."""
+    known = {name.lower(): name for name in names}
+    if name := known.get(str(model).lower()):
+        return name
+    raise unknown(f"model of {library}", str(model), known.values())
 
 
 class Workload(Protocol):

@@ -8,11 +8,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from suite.errors import UserError, unknown
+from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.instruments.tensorflow_counting import device_name, number_type
 from suite.probe.record import DEFAULT_BATCH, DEFAULT_SIZE, Conditions
-from suite.probe.workload import LEARNING_RATE, MOMENTUM, Workload, check_logits
+from suite.probe.workload import LEARNING_RATE, MOMENTUM, Workload, check_logits, spelled
 
 POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 
@@ -80,11 +80,7 @@ def listed() -> list[str]:
 
 def model(conditions: Conditions, device: Device, seed: int) -> Model:
     """See `Instruments.model`: keras.applications."""
-    makers = vars(keras.applications)
-    known = {name.lower(): name for name in listed()}
-    name = known.get(str(conditions.model).lower())
-    if name is None:
-        raise unknown("model of keras.applications", str(conditions.model), known.values())
+    name = spelled(conditions.model, listed(), "keras.applications")
     number_type(device)
     options = {} if conditions.size is None else {"input_shape": (conditions.size, conditions.size, 3)}
     before = keras.config.dtype_policy()
@@ -92,7 +88,7 @@ def model(conditions: Conditions, device: Device, seed: int) -> Model:
     try:
         keras.config.set_dtype_policy(POLICIES[device.precision])
         with tf.device(device_name(device)):
-            network = makers[name](weights=None, classifier_activation=None, **options)
+            network = vars(keras.applications)[name](weights=None, classifier_activation=None, **options)
         made = Model(network, conditions, device, seed)
         made.run(1)
     except ValueError as error:

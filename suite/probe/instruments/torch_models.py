@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch.utils._pytree import tree_leaves
 
-from suite.errors import UserError, unknown
+from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import number_type, torch_device, wait
 from suite.probe.record import DEFAULT_BATCH, DEFAULT_SIZE, Conditions, out_of_memory
-from suite.probe.workload import LEARNING_RATE, MOMENTUM, Workload, check_logits
+from suite.probe.workload import LEARNING_RATE, MOMENTUM, Workload, check_logits, spelled
 from suite.store import packages
 
 
@@ -72,12 +72,9 @@ def listed() -> list[str]:
 
 def model(conditions: Conditions, device: Device, seed: int) -> Model:
     """See `Instruments.model`: the classifiers of torchvision."""
-    known = {name.lower(): name for name in listed()}
+    name = spelled(conditions.model, listed(), "torchvision")
     from torchvision import models
 
-    name = known.get(str(conditions.model).lower())
-    if name is None:
-        raise unknown("model of torchvision", str(conditions.model), known.values())
     size = conditions.size or DEFAULT_SIZE
     if conditions.size is None:
         (*_, weights) = models.get_model_weights(name)
