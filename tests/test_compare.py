@@ -11,6 +11,7 @@ import pytest
 from suite.compare import main
 from suite.errors import UserError
 from suite.results.comparison import compare, format_interval, ratio_interval
+from tests.command import refuses
 from tests.command import run as run_command
 from tests.mlperf import maker
 from tests.results.maker import HOSTILE, entry, everywhere, run
@@ -263,8 +264,7 @@ def test_hostile_names_are_text(evil, sound_result, monkeypatch, capsys):  # noq
 def test_a_mistake_is_one_line(words, answer, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "b.zip").touch()
-    with pytest.raises(UserError, match=answer):
-        main(words)
+    refuses(main, words, answer)
 
 
 def test_nothing_in_common_is_a_mistake(sound_result, tmp_path):  # noqa: F811

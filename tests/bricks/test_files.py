@@ -13,6 +13,7 @@ from suite.bricks.brick import Brick, Tensor
 from suite.bricks.record import Key, Made, Time, Timings
 from suite.errors import UserError
 from tests.bricks import made
+from tests.command import refuses
 from tests.json_values import JSON
 
 VALID = {
@@ -138,5 +139,4 @@ def test_a_brick_that_would_fill_the_memory_is_not_run(tmp_path, capsys):
     ],
 )
 def test_words_that_would_do_nothing_are_refused(words, said):
-    with pytest.raises(UserError, match=said):
-        main([*words])
+    refuses(main, words, said)

@@ -20,6 +20,7 @@ from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.subject import Subject
 from tests.bricks import made
+from tests.command import refuses
 
 CPU = Device("cpu", "fp32")
 runs = partial(frameworks.runs, frameworks.load("torch"))
@@ -255,7 +256,7 @@ def test_what_is_tried_with_shapes_alone_times_no_backward_pass():
         (("mesure",), "did you mean 'measure'"),
         (("make", "out=x.json"), "bricks of what"),
         (("make", "models=resnet18"), "where to"),
-        (("make", "models=resnet19", "out=x.json"), "did you mean 'resnet18'|did you mean 'resnet1"),
+        (("make", "models=resnet19", "out=x.json"), "did you mean 'resnet1"),
         (("make", "models=resnet18,,alexnet", "out=x.json"), "models=resnet18,,alexnet has an empty name"),
         (("make", "models=nowhere.txt", "out=x.json"), "models=nowhere.txt is no list of models: No such file"),
         (("make", "models=/dev/null", "out=x.json"), "models=/dev/null "),
@@ -273,5 +274,4 @@ def test_what_is_tried_with_shapes_alone_times_no_backward_pass():
     ],
 )
 def test_a_mistake_gets_one_line(words, said):
-    with pytest.raises(UserError, match=said):
-        main([*words])
+    refuses(main, words, said)
