@@ -16,8 +16,9 @@ from suite.harness.implementation import load_implementation
 from suite.harness.session import Session
 from suite.harness.workers import place as places
 from suite.harness.workers import starting
+from suite.harness.workers.dismissing import dismiss, dismissed_on_mistake
 from suite.harness.workers.following import follow
-from suite.harness.workers.leading import Followers, dismiss, dismissed_on_mistake, followed
+from suite.harness.workers.leading import Followers, followed
 from suite.harness.workers.place import Place
 from suite.measure.machine import detect
 from suite.measure.systems import AUTO

@@ -10,7 +10,8 @@ import pytest
 from suite.errors import UserError, WorkerLost
 from suite.harness.workers import leading
 from suite.harness.workers.channel import Channel, connect, free_port
-from suite.harness.workers.leading import Followers, dismissed_on_mistake, followed
+from suite.harness.workers.dismissing import dismissed_on_mistake
+from suite.harness.workers.leading import Followers, followed
 from suite.harness.workers.place import LOCALHOST, Place
 from suite.harness.workers.sameness import told
 from tests.command import ENVIRONMENT

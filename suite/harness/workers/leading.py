@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from suite.config.plan import Plan
-from suite.errors import LOST, USER_ERROR, Stopped, UserError, WorkerLost, complain, warn
+from suite.errors import LOST, Stopped, UserError, WorkerLost, complain, warn
 from suite.harness.workers.channel import CONNECT_S, ENDED, OWN_JOIN_S, Channel, at, listen, packed, reserved_port
 from suite.harness.workers.place import PORT, Place
 from suite.harness.workers.sameness import difference, told
@@ -290,22 +290,3 @@ def followed(place: Place, processes: Sequence[subprocess.Popen[bytes]]) -> Iter
         raise
     finally:
         followers.close(code)
-
-
-def dismiss(place: Place, code: int = 0) -> None:
-    """Let the followers go when there is nothing for them to do, so that they do not look for the leader in vain."""
-    if place.world_size > 1:
-        with suppress(UserError):
-            followers = Followers(place)
-            followers.wait_joined()
-            followers.close(code)
-
-
-@contextmanager
-def dismissed_on_mistake(place: Place) -> Iterator[None]:
-    """Let the followers go first if the block raises UserError."""
-    try:
-        yield
-    except UserError:
-        dismiss(place, USER_ERROR)
-        raise
