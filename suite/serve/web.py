@@ -33,6 +33,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from suite.errors import UserError, shown
+from suite.harness.workers.channel import at
 from suite.serve.asking import RequestCache
 from suite.serve.batching import Batcher, Overloaded
 from suite.serve.model import Examples, Request
@@ -94,13 +95,9 @@ def _asked_for(host: str, port: int) -> Iterator[None]:
         yield
     except (OSError, UnicodeError) as error:
         if isinstance(error, socket.gaierror | UnicodeError) or error.errno == errno.EADDRNOTAVAIL:
-            raise UserError(f"listen={_shown(host, port)}: {shown(host)} is no address of this machine") from error
+            raise UserError(f"listen={at(shown(host), port)}: {shown(host)} is no address of this machine") from error
         why = f"cannot be had ({error.strerror}): give another port"
-        raise UserError(f"listen={_shown(host, port)} {why}") from error
-
-
-def _shown(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{shown(host)}:{port}"
+        raise UserError(f"listen={at(shown(host), port)} {why}") from error
 
 
 def serve(examples: Examples, batcher: Batcher, listening: socket.socket, what: str) -> None:
@@ -110,7 +107,7 @@ def serve(examples: Examples, batcher: Batcher, listening: socket.socket, what: 
         listening.listen()
     # asyncio sets it only on sockets made with proto=IPPROTO_TCP; without it some answers wait 40 ms for an ACK
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    print(f"http://{_shown(host, port)}   {what}", flush=True)
+    print(f"http://{at(shown(host), port)}   {what}", flush=True)
     config = uvicorn.Config(
         app(examples, batcher),
         log_level="warning",
