@@ -18,5 +18,6 @@ epsilon are so small in a recipe that no step shows them, so both also step with
 Dropout draws from each framework's own random numbers, so both step without it. What it adds to the loss over many
 draws, from one state and on the same batches, is compared by the Kolmogorov-Smirnov test.
 
-`trials` runs all of this, `held` reports and writes the results, `ways` measures two steps, `states` alters a state.
+`trials` runs all of this, `draws` those of many draws; `trainee` takes the steps, `ways` measures two of them, `states`
+alters a state; `report` shows and writes the results.
 """
