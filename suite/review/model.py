@@ -177,7 +177,7 @@ def _of_suite(path: Path, data_dir: str | None, progress: Progress, roots: tuple
             "runs": len(result.runs),
             "converged": sum(run.converged for run in result.runs),
             "seconds": result.score_s,
-            "normalisation": result.convergence.normalisation if result.convergence else 1.0,
+            "normalisation": result.normalisation,
         }
         for result in made.results
     ]

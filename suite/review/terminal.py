@@ -109,11 +109,11 @@ def _run(run: RunReview, verdict: Verdict) -> Text:
 def score(result: ResultReview) -> str:
     """The time to quality of a result, how it follows from its runs, and that it is of the open division if so."""
     mean = mean_of(len(result.runs))
-    factor = result.convergence.normalisation if result.convergence else 1.0
+    factor = result.normalisation
     if result.score_s is not None and factor != 1:
         mean += f", {format_seconds(result.score_s / factor)}, times {factor:.5g} for its few samples: convergence.2"
-    if result.convergence and result.convergence.unheld:
-        mean += f"; {result.convergence.unheld}"
+    if result.unheld:
+        mean += f"; {result.unheld}"
     if result.division == keys.OPEN:
         mean += "; open division"
     return f"{format_seconds(result.score_s)} ({mean})"

@@ -128,10 +128,20 @@ class ResultReview:
         return self.contestant.name if self.contestant else REFERENCE
 
     @property
+    def normalisation(self) -> float:
+        """What the score is multiplied by; 1 where `convergence` does not apply."""
+        return self.convergence.normalisation if self.convergence else 1.0
+
+    @property
+    def unheld(self) -> str:
+        """Why its samples were not held to the reference; empty if they were, or where `convergence` does not apply."""
+        return self.convergence.unheld if self.convergence else ""
+
+    @property
     def score_s(self) -> float | None:
-        """The olympic mean of the times to quality, in seconds, normalised by `convergence`; None if there is none."""
+        """The olympic mean of the times to quality, in seconds, times `normalisation`; None if there is none."""
         mean = mean_time(self.runs)
-        return mean * self.convergence.normalisation if mean is not None and self.convergence else mean
+        return None if mean is None else mean * self.normalisation
 
 
 @dataclass(frozen=True)

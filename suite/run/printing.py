@@ -192,13 +192,12 @@ def verdict(to: Console, reviewed: Review) -> None:
     said = reviewed.verdict + (f": {rules}" if rules else "") + (f" ({listed})" if listed else "")
     to.print(f"verdict   {said}", soft_wrap=True)
     for result in reviewed.results:
-        held = result.convergence
-        if held and held.normalisation != 1 and result.score_s is not None:
-            mean, factor = format_seconds(result.score_s / held.normalisation), f"{held.normalisation:.5g}"
+        if result.normalisation != 1 and result.score_s is not None:
+            mean, factor = format_seconds(result.score_s / result.normalisation), f"{result.normalisation:.5g}"
             said = f"{format_seconds(result.score_s)}: {mean} times {factor} for its few samples (convergence.2)"
             to.print(f"score     {said}", soft_wrap=True)
-        if held and held.unheld:
-            to.print(f"samples   {held.unheld}", soft_wrap=True)
+        if result.unheld:
+            to.print(f"samples   {result.unheld}", soft_wrap=True)
 
 
 def _implementation(contestant: Contestant) -> str:
