@@ -205,14 +205,25 @@ def test_what_is_written_in_place_is_moved():
     assert moved("torch", step).items() >= told.items()
 
 
+def test_what_only_looks_otherwise_at_its_numbers_moves_none():
+    def step() -> None:
+        torch.zeros(4, 3).t_().unsqueeze_(0).squeeze_().unsafe_split(1)
+
+    assert moved("torch", step) == {"zeros": 48, "t_": 0, "unsqueeze_": 0, "squeeze_": 0, "unsafe_split": 0}
+
+
 def test_of_a_part_only_the_part_is_moved():
-    """Two columns are read and written, by two indices of 8 bytes and from one number; gradients read no scores."""
+    """Two columns are read and written, by two indices of 8 bytes and from one number; gradients read no scores.
+
+    Two rows are read for their sum of 1000 numbers, and three whole numbers say where.
+    """
     square, row, places = torch.zeros(1000, 1000), torch.zeros(1, 1000), torch.tensor([1, 2])
     nothing, targets = torch.tensor(0.0), torch.zeros(1000, dtype=torch.long)
 
     def step() -> None:
         row.expand(1000, 1000) + square
         square[:, places] = nothing
+        torch.nn.functional.embedding_bag(places.view(1, 2), square, mode="sum")
         with torch.enable_grad():
             scores, planes = (torch.zeros(shape, requires_grad=True) for shape in ((1000, 1000), (1, 1, 1000, 1000)))
             torch.nn.functional.nll_loss(scores, targets).backward()
@@ -221,6 +232,7 @@ def test_of_a_part_only_the_part_is_moved():
     found = moved("torch", step)
     assert found["add"] == 8_004_000
     assert found["index_put_"] == 2 * 8000 + 2 * 8 + 4
+    assert found["_embedding_bag_forward_only"] == 2 * 4000 + 4000 + 2 * 8 + 3 * 8
     assert found["nll_loss_forward"] == 4000 + 8000 + 2 * 4
     assert found["nll_loss_backward"] == 4_000_000 + 8000 + 2 * 4
     assert found["max_pool2d_with_indices_backward"] == 4_000_000 + 250_000 * 8 + 4

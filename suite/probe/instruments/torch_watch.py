@@ -26,13 +26,16 @@ from suite.probe.instruments.torch_operators import Operators, shapes_of, tensor
 from suite.probe.tracing import Call, Phases, Trace
 from suite.probe.workload import Workload
 
-UNMOVED = re.compile("_unsafe_view|(new_)?empty(_.*)?")  # names of operators that make no numbers
+# Names of operators that make no numbers
+UNMOVED = re.compile("_unsafe_view|unsafe_split(_with_sizes)?|(new_)?empty(_.*)?")
 # Operators in WRITTEN read nothing of the first tensors that they are given, those in PICKED as much of the first as
-# they make, those in LOSS a number for each target, and those in SHAPED nothing of the second, whose shape they take;
+# they make, those in BAG a row of it for each index, those in LOSS a number for each target, and those in SHAPED
+# nothing of the second, whose shape they take;
 # those in PUT, and add_ of a sparse one, change as many numbers of the first as the largest of the others has, or as
 # index_put_ addresses
 WRITTEN = re.compile(r"new_.*|.*_like|(_foreach_)?(copy|zero|fill|uniform|normal|bernoulli|exponential|random)_")
 PICKED = re.compile("embedding|index|index_select|gather|take|sparse_mask")
+BAG = re.compile("_embedding_bag(_forward_only)?")
 LOSS = re.compile("nll_loss(2d)?_forward")
 SHAPED = re.compile(r"(nll_loss(2d)?|_?adaptive_(avg|max)_pool[23]d|(avg|max)_pool[23]d(_with_indices)?)_backward")
 PUT = re.compile("index_(add|copy|put)_|scatter_((add|reduce)_)?")
@@ -141,7 +144,8 @@ class Calls(Operators):  # type: ignore[no-untyped-call]
         given, made = tensors((args, kwargs)), tensors(result) or written(func, args, kwargs)
         name = str(func.overloadpacket)
         flops = counted(func.overloadpacket, args, kwargs, result)
-        moved = 0 if func.is_view else moves(func.overloadpacket.__name__, args, given, made)
+        viewed = func.is_view or torch.Tag.inplace_view in func.tags
+        moved = 0 if viewed else moves(func.overloadpacket.__name__, args, given, made)
         self.noted.append(Call(name, shapes_of(given), self.places.phase, self.places.layer(), 0.0, flops, moved))
         return result
 
@@ -155,6 +159,8 @@ def moves(operator: str, args: Sequence[Any], given: Sequence[torch.Tensor], mad
         sizes[: len(made)] = [0] * len(made)
     elif PICKED.fullmatch(operator):
         sizes[0] = min(sizes[0], made[-1].nbytes)
+    elif BAG.fullmatch(operator):
+        sizes[0] = min(sizes[0], given[1].numel() * given[0].shape[1] * given[0].itemsize)
     elif LOSS.fullmatch(operator):
         sizes[0] = min(sizes[0], given[1].numel() * given[0].itemsize)
     elif SHAPED.fullmatch(operator):
