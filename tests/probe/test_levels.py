@@ -152,6 +152,21 @@ def test_layers_bear_the_models_names_parameters_and_operations(capsys, framewor
     assert sum(column(cell, "share").values()) == pytest.approx(100)
 
 
+def test_each_parameter_is_counted_once_where_layers_share_a_name_or_weights():
+    actor, critic = (torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, size)) for size in (2, 1))
+    tied = torch.nn.ModuleDict({"words": torch.nn.Embedding(10, 4), "scores": torch.nn.Linear(4, 10, bias=False)})
+    tied.scores.weight = tied.words.weight
+    tied.forward = lambda places: tied.scores(tied.words(places))
+
+    def step() -> None:
+        actor(torch.ones(3, 4)), critic(torch.ones(3, 4)), tied(torch.arange(3))
+
+    watched = instruments.load("torch").watch(lambda: made.Calls(step), Device("cpu", "fp32"))
+    parameters = {name: count for name, count in watched.trace(1).parameters.items() if "." in name}
+    of_both = {"Sequential.0": 2 * (4 + 1) * 8, "Sequential.1": (8 + 1) * (2 + 1)}
+    assert parameters == {**of_both, "ModuleDict.words": 40, "ModuleDict.scores": 0}
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_operators_tell_their_shapes_and_operations(capsys, framework):
     cell = look(capsys, "operators", *TASK, f"framework={framework}")

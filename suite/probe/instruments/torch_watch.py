@@ -101,6 +101,15 @@ class Places:
                 stack.callback(hook.remove)
             yield
 
+    def parameters(self) -> dict[str, int]:
+        """How many parameters the layers of each name have, each counted where it is first found."""
+        found, seen = dict.fromkeys(self.names.values(), 0), set[torch.Tensor]()
+        for module, name in self.names.items():
+            own = set(module.parameters(recurse=False)) - seen
+            found[name] += sum(each.numel() for each in own)
+            seen |= own
+        return found
+
     def called(self) -> None:
         """Raise UserError where no module was called: all would count as data, and weights as temporary."""
         if not self.names:
@@ -229,12 +238,8 @@ class Watched:
             raise UserError(
                 "PyTorch's profiler tells no time of any operator: on a GPU CUPTI does, if no other profiler has it"
             )
-        parameters = {
-            name: sum(each.numel() for each in module.parameters(recurse=False))
-            for module, name in places.names.items()
-        }
         found = [replace(call, seconds=each) for call, each in zip(calls.noted, seconds, strict=True)]
-        return Trace(steps, whole, found, parameters)
+        return Trace(steps, whole, found, places.parameters())
 
     def profiled(self) -> profile:
         """PyTorch's profiler, of the accelerator too where it runs on one."""
