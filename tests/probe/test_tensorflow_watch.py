@@ -103,6 +103,25 @@ def test_what_a_batch_norm_reads_and_writes_is_told():
     assert moved == {"FusedBatchNormV3": 2 * pixels + 6 * channels, "FusedBatchNormGradV3": 3 * pixels + 5 * channels}
 
 
+def test_a_variable_moves_where_its_numbers_do():
+    """It is read and assigned by reference; added to, or picked from, its own numbers are read or written as well."""
+    table = tf.Variable(tf.zeros((100, 4)))
+
+    @tf.function(autograph=False)
+    def step():
+        rows = tf.gather(table, [1, 2])
+        table.assign_sub(table * 2.0)
+        table.assign_add(tf.random.normal((100, 4)))
+        table.assign(tf.random.normal((100, 4)))
+        return rows
+
+    calls = Watched(lambda: Calls(step), CPU).trace(1).calls
+    moved = {each.operator: each.bytes for each in calls if "Variable" in each.operator or "Gather" in each.operator}
+    whole, rows = 100 * 4 * 4, 2 * 4 * 4
+    changed = {"AssignAddVariableOp": 3 * whole, "AssignSubVariableOp": 3 * whole}
+    assert moved == {"ReadVariableOp": 0, "AssignVariableOp": 0, "ResourceGather": 2 * rows + 2 * 4, **changed}
+
+
 def test_of_two_branches_that_share_names_neither_is_taken_for_the_one_that_ran():
     narrow, wide = (tf.Variable(tf.ones((4, width))) for width in (2, 64))
 

@@ -28,6 +28,8 @@ from suite.probe.tracing import MOST_TRACED, Call, Phases, Trace, sums
 from suite.probe.workload import Workload
 
 SAME = {"Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient"}
+REFERRED = {"ReadVariableOp", "AssignVariableOp"}  # hand on a tensor whose numbers stay where they are
+CHANGED = {"AssignAddVariableOp", "AssignSubVariableOp"}  # read and write as much of a variable as they are given
 PICKED = {"GatherV2", "GatherNd", "Slice", "StridedSlice"}  # read as much of the first tensor as they make
 WORKSPACE = ("FusedBatchNormV3", 5)  # the output that cuDNN's kernel sizes as it needs, and a CPU's leaves empty
 GRADIENT = "gradient_tape/"
@@ -212,8 +214,8 @@ def _size(tensor: tf.Tensor) -> Any:
 
 
 def _moved(kind: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
-    """Bytes that an operation reads and writes in tensors of known shapes; a resource counts as none."""
-    if kind in SAME:
+    """Bytes that an operation reads and writes in tensors of known shapes, and in a variable that it changes."""
+    if kind in SAME or kind in REFERRED:
         return 0
     given, made = (
         [_size(each) for each in tensors if isinstance(each, tf.Tensor) and each.dtype != tf.resource]
@@ -221,6 +223,10 @@ def _moved(kind: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> int:
     )
     if kind in PICKED:
         given[0] = min(given[0], made[0])
+    elif kind in CHANGED:
+        made = 2 * given
+    elif kind == "ResourceGather":
+        given += made
     return int(sum(given) + sum(made))
 
 
