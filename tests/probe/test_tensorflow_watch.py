@@ -52,6 +52,24 @@ def test_gradients_without_a_tape_are_not_taken_for_the_loss():
         Watched(of_no_tape, CPU).phases(1)
 
 
+def test_a_layer_that_a_function_begins_with_is_of_the_forward_pass():
+    layer, x = keras.layers.Dense(2), tf.ones((3, 4))
+    layer.build(x.shape)
+
+    @tf.function(autograph=False)
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(x))
+        return tape.gradient(loss, layer.trainable_variables)
+
+    calls = Watched(lambda: Calls(step), CPU).trace(1).calls
+    assert {each.phase for each in calls if each.operator in ("ReadVariableOp", "MatMul", "BiasAdd")} == {
+        "forward",
+        "backward",
+    }
+    assert not [each.operator for each in calls if each.phase == "data"]
+
+
 class Tied(keras.Model):
     """Two layers of one name, and one that has another's weights, as translation's words are tied to its scores."""
 

@@ -113,7 +113,7 @@ class Places:
         outer = graph
         while getattr(outer.outer_graph, "building_function", False):
             outer = outer.outer_graph
-        if outer not in self.functions:
+        if outer not in self.functions and not self.stack:
             self.phase = "data"
         self.noted = self.functions.setdefault(outer, {})
         # the sixth is a workspace of unknown shape
