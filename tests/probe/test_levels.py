@@ -87,6 +87,14 @@ def test_gradients_that_are_asked_for_are_the_backward_phase():
     assert marks == ["forward", "loss", "backward", "update"]
 
 
+def test_a_loss_of_torch_nn_is_the_loss_and_no_layer_of_the_forward_pass():
+    marks, layer, loss = [], torch.nn.Linear(2, 1), torch.nn.MSELoss()
+    with Places(marks.append).followed():
+        loss(layer(torch.ones(1, 2)), torch.ones(1, 1)).backward()
+    assert list(dict.fromkeys(marks)) == ["forward", "loss", "backward", "update"]
+    assert marks.count("forward") == 1
+
+
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_activations_that_are_made_again_are_of_the_backward_phase(reentrant):
     marks, layer = [], torch.nn.Linear(2, 2)

@@ -17,6 +17,7 @@ from unittest import mock
 
 import torch
 from torch.nn.modules import module as modules
+from torch.nn.modules.loss import _Loss
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from suite.errors import UserError
@@ -118,7 +119,7 @@ class Places:
     def _before(self, module: torch.nn.Module, _: Any) -> None:
         if not self.stack:
             if self.phase != "backward":  # in which activations may be made again
-                self.enter("forward")
+                self.enter("loss" if isinstance(module, _Loss) else "forward")
             if module not in self.names:
                 root = type(module).__name__
                 found = {each: f"{root}.{name}".rstrip(".") for name, each in module.named_modules()}
