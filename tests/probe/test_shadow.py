@@ -9,6 +9,7 @@ from suite.harness.implementation import Device
 from suite.probe import instruments
 from suite.probe.shadow import STEPS, Distance
 from suite.probe.workload import Workload
+from tests.probe.made import Calls
 
 DEVICE = Device("cpu", "fp32")
 RATE = 0.125
@@ -151,3 +152,31 @@ def test_complex_numbers_have_a_shadow_of_twice_their_bits():
 def test_what_is_drawn_is_drawn_once(framework):
     _, distance = shadowed(framework, dropout=0.5)
     assert 0 < distance.after[max(STEPS)] < 1e-5
+
+
+def test_all_networks_of_a_class_that_are_trained_are_held_to_float64():
+    """The weights of the first move by a third, which is rounded; those of the second by one, which is not.
+
+    An average of weights, the third, is not trained.
+    """
+    import torch
+
+    networks = [torch.nn.Linear(3, 1, bias=False) for _ in range(3)]
+    networks[2].requires_grad_(False)
+    for network in networks:
+        torch.nn.init.zeros_(network.weight)
+
+    def held(*divisors: int) -> float | None:
+        def step() -> None:
+            for network, divisor in zip(networks, divisors, strict=False):
+                network(torch.ones(1, 3))
+                with torch.no_grad():
+                    network.weight.add_(torch.ones(1, 3) / divisor)
+
+        return instruments.load("torch").shadowed(lambda: Calls(step), DEVICE).after[1]
+
+    trained = held(3, 1)
+    for network in networks:
+        torch.nn.init.zeros_(network.weight)
+    assert 0 < trained < 1e-6
+    assert held(3, 1, 3) == trained

@@ -90,11 +90,8 @@ def shadowed(build: Callable[[], Workload], device: Device) -> Distance:
         workload.ready(1)
         workload.run(1)
     workload.ready(max(STEPS))
-    parameters = {
-        f"{path}.{name}": parameter
-        for module, path in places.names.items()
-        for name, parameter in module.named_parameters(recurse=False)
-    }
+    own = dict.fromkeys(each for module in places.names for each in module.parameters(recurse=False))
+    parameters = {str(number): each for number, each in enumerate(own) if each.requires_grad}
 
     def step() -> None:
         with shadow:
