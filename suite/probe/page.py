@@ -67,8 +67,9 @@ def _of_cells(probe: Probe) -> list[Bar]:
 
 def _of_parts(cell: Cell) -> list[Bar]:
     """Bars for the shares of the cell's first MOST_BARS parts, in the cell's order."""
+    known = comparing.measured(cell)  # at level=kernels intervals are of times, not of shares
     shares = [
-        (row.name, Figure(value=share, unit="%", low=row.number("from"), high=row.number("to")))
+        (row.name, known.get(f"{row.name}, share") or Figure(value=share, unit="%"))
         for row in cell.rows
         if (share := row.number("share")) is not None
     ]

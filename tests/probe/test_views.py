@@ -203,6 +203,15 @@ def test_pictures_are_drawn_to_scale_and_escaped():
     assert not re.search(r"(src|href)=", text)
 
 
+@pytest.mark.parametrize("interval_of", ["share", "us"])
+def test_a_bar_has_the_interval_of_its_share_and_not_of_a_time(interval_of):
+    columns = {interval_of: "", "from": "", "to": "", "share": "%"}
+    values = {"us": 5000.0, "from": 40.0, "to": 80.0, "share": 60.0}
+    made = cell(1.0).model_copy(update={"columns": columns, "rows": [Row(name="conv", values=values)]})
+    drawn = page.html(probe(made)).split("</title></rect>", 1)[1].split("</svg>", 1)[0]
+    assert ('class="interval"' in drawn) == (interval_of == "share")
+
+
 def test_parts_stand_beside_each_other_by_their_size():
     parts = [Row(name=name, values={"MB": size}) for name, size in (("weights", 1.0), ("saved", 3.0))]
     one = cell(1).model_copy(update={"rows": parts, "columns": {"MB": ""}})
