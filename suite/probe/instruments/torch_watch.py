@@ -97,7 +97,7 @@ class Places:
                 stack.enter_context(mock.patch.object(torch.autograd, name, followed(taken)))
             for hook in (
                 modules.register_module_forward_pre_hook(self._before),
-                modules.register_module_forward_hook(self._after),
+                modules.register_module_forward_hook(self._after, always_call=True),
             ):
                 stack.callback(hook.remove)
             yield
