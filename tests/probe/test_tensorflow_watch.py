@@ -70,6 +70,24 @@ def test_a_layer_that_a_function_begins_with_is_of_the_forward_pass():
     assert not [each.operator for each in calls if each.phase == "data"]
 
 
+def test_activations_that_are_made_again_are_of_the_backward_phase():
+    layers = [keras.layers.Dense(4, name=name) for name in ("first", "again", "last")]
+    for layer in layers:
+        layer.build((3, 4))
+    first, again, last = layers
+    made_again, weights = tf.recompute_grad(lambda x: again(x)), [each.kernel for each in layers]
+
+    @tf.function(autograph=False)
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(last(made_again(first(x))))
+        return loss, tape.gradient(loss, weights)
+
+    calls = Watched(lambda: Calls(lambda: step(tf.ones((3, 4)))), CPU).trace(1).calls
+    products = {(each.layer, each.phase) for each in calls if each.operator == "MatMul"}
+    assert products == {(layer.name, phase) for layer in layers for phase in ("forward", "backward")}
+
+
 class Tied(keras.Model):
     """Two layers of one name, and one that has another's weights, as translation's words are tied to its scores."""
 

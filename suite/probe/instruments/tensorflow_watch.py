@@ -74,7 +74,8 @@ class Places:
         def followed_call(layer: Any, *args: Any, **keywords: Any) -> Any:
             if not tf.inside_function():
                 return call(layer, *args, **keywords)
-            places.phase = "forward"
+            within = places.phase == "backward"  # in which activations may be made again
+            places.phase = "backward" if within else "forward"
             places.stack.append(layer.name)
             path = ".".join(places.stack)
             try:
@@ -83,12 +84,12 @@ class Places:
                 places.parameters[path] |= {identity(v): prod(v.shape) for v in layer.trainable_variables}
                 places.layers |= {identity(v) for v in layer.variables}
                 places.stack.pop()
-                places.phase = "forward" if places.stack else "loss"
+                places.phase = "backward" if within else "forward" if places.stack else "loss"
 
         def followed_gradient(*args: Any, **keywords: Any) -> Any:
-            places.phase = "backward"
+            within, places.phase = places.phase == "backward", "backward"
             result = gradient(*args, **keywords)
-            places.phase = "update"
+            places.phase = "backward" if within else "update"
             return result
 
         def followed_run(function: Any, *args: Any, **keywords: Any) -> Any:
