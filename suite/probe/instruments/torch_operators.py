@@ -54,3 +54,8 @@ def written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[to
     if given.get("grad_scale") is None:
         names.discard("grads")
     return tensors([value for name, value in given.items() if name in names])
+
+
+def filled(func: Any) -> set[str]:
+    """The names of an operator's arguments that it fills with its results and does not read, such as `out`."""
+    return {each.name for each in func._schema.arguments if each.is_out}

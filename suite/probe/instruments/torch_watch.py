@@ -23,7 +23,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from suite.errors import UserError
 from suite.harness.implementation import Device
 from suite.probe.instruments.torch_counting import apart, counted, torch_device, unreplayed
-from suite.probe.instruments.torch_operators import Operators, shapes_of, tensors, written
+from suite.probe.instruments.torch_operators import Operators, filled, shapes_of, tensors, written
 from suite.probe.tracing import Call, Phases, Trace
 from suite.probe.workload import Workload
 
@@ -151,7 +151,8 @@ class Calls(Operators):  # type: ignore[no-untyped-call]
         """Run one operator."""
         with record_function(f"{REGION}{len(self.noted)}"):
             result = func(*args, **kwargs)
-        given, made = tensors((args, kwargs)), tensors(result) or written(func, args, kwargs)
+        read = {name: value for name, value in kwargs.items() if name not in filled(func)}
+        given, made = tensors((args, read)), tensors(result) or written(func, args, kwargs)
         name = str(func.overloadpacket)
         flops = counted(func.overloadpacket, args, kwargs, result)
         viewed = func.is_view or torch.Tag.inplace_view in func.tags
