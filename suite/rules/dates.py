@@ -24,6 +24,7 @@ from suite.rules.runs import of_one_owner, path_of, result_of
 DAY_MS = 24 * 3_600_000  # by how much a machine's or a committer's clock may be wrong
 OVERLAP_MS = 1000  # tolerated between two runs: in older evidence the clock may have been set back a little
 
+_IN_TURN = "submit runs of one command: it makes them one after another"
 _SET = "set the machine's clock and run it again"
 
 
@@ -54,8 +55,28 @@ def one_after_another(runs: Sequence[Evidence]) -> Iterator[Finding]:
     for (_, before, (begun, ended)), (_, run, (first, _)) in pairwise(placed):
         if first.time_ms <= begun.time_ms or first.time_ms < ended.time_ms - OVERLAP_MS:
             expected = f"a beginning after {path_of(before, LOG)} ended at {_date(ended.time_ms)}"
-            mend = "submit runs of one command: it makes them one after another"
-            yield Finding(path_of(run, LOG), first.number, expected, _date(first.time_ms), mend)
+            yield Finding(path_of(run, LOG), first.number, expected, _date(first.time_ms), _IN_TURN)
+    yield from _out_of_turn([run for _, run, _ in placed])
+
+
+def _out_of_turn(runs: Sequence[Evidence]) -> Iterator[Finding]:
+    """Where a run was begun before the one ahead of it in the same boot, by the time since that, which nobody sets."""
+    begun: dict[str, tuple[Evidence, int]] = {}  # the last run in each boot, and its beginning
+    for run in runs:
+        line = run.line(CONFIG)
+        clock = line.metadata.get("clock") if line else None
+        if line is None or not isinstance(clock, dict):
+            continue
+        boot, offset_ms = clock.get("boot"), whole(clock.get("offset_ms"))
+        if not isinstance(boot, str) or offset_ms is None:
+            continue
+        begun_ms = line.time_ms - offset_ms
+        before, before_ms = begun.get(boot, (run, begun_ms))
+        if begun_ms < before_ms:
+            expected = f"a beginning after that of {path_of(before, LOG)}, {before_ms / 1000:.3f} s since the boot"
+            found = f"{begun_ms / 1000:.3f} s since the same boot: the clock was set back"
+            yield Finding(path_of(run, LOG), line.number, expected, found, _IN_TURN)
+        begun[boot] = run, begun_ms
 
 
 @PACKAGE.rule("timing.9")

@@ -100,6 +100,15 @@ def test_runs_of_less_than_a_second_follow_each_other_too(tmp_path):
     assert found == ["run_2/log.txt"]
 
 
+def test_runs_after_another_boot_begin_sooner_after_it_than_those_before(result):
+    for index, since_boot_ms in enumerate((600_000, 700_000, 5_000, 105_000, 205_000), 1):
+        run = Evidence(result / f"run_{index}")
+        offset_ms = run.records()[0]["time_ms"] - since_boot_ms
+        clock = {"boot": "one" if index < 3 else "another", "offset_ms": offset_ms}
+        run.edit(logkeys.CONFIG, lambda record, clock=clock: record["metadata"].update(clock=clock))
+    assert "timing.6" not in rules_of(review(result).findings)
+
+
 def test_a_run_that_was_gone_on_with_after_those_that_follow_it_was_made_in_its_turn(result):
     """An older suite left a run that Ctrl-C had ended, and made the others."""
     first = Evidence(result / "run_1")

@@ -207,6 +207,15 @@ def the_last_run_made_first(folder):
     Evidence(folder / "run_5").move(-5 * APART_MS)
 
 
+@breaks_result("timing.6")
+def a_run_made_again_after_the_last_with_the_clock_set_back(folder):
+    for index in range(1, 6):
+        run = Evidence(folder / f"run_{index}")
+        since_boot_ms = (10 if index == 3 else index) * APART_MS
+        clock = {"boot": "one boot", "offset_ms": run.records()[0]["time_ms"] - since_boot_ms}
+        run.edit(logkeys.CONFIG, lambda record, clock=clock: record["metadata"].update(clock=clock))
+
+
 @breaks_result("division.6")
 def another_submitter_s_run(folder):
     named(Evidence(folder / "run_5"), "somebody else")
