@@ -161,11 +161,11 @@ def _host(machine: Machine) -> dict[str, Any]:
 
 
 def _accelerators(machine: Machine) -> dict[str, Any]:
-    memory = sorted({each.memory_gb for each in machine.accelerators})
+    memory = {each.memory_gb for each in machine.accelerators}
     return {
         "accelerators_per_node": len(machine.accelerators),
         "accelerator_model_name": ", ".join(Counter(each.name for each in machine.accelerators)),
-        "accelerator_memory_capacity": ", ".join(f"{each:g} GB" for each in memory),
+        "accelerator_memory_capacity": ", ".join(map(memory_text, sorted(memory))),
     }
 
 

@@ -19,7 +19,7 @@ from suite.measure.machine import ALIKE
 from suite.measure.samples import MOST_NODES
 from suite.measure.systems import AUTO
 from suite.record.evidence import CONFIG, LOG, SYSTEM
-from suite.record.parsing import differences, number, same, whole
+from suite.record.parsing import differences, number, same, value_at, whole
 from suite.record.system import KEYS, framework_text, kernel_text, memory_text, stack_text
 from suite.rules.finding import FILE_AS_WRITTEN, Finding
 from suite.rules.reading import RUN, Evidence
@@ -156,6 +156,11 @@ def detected(run: Evidence) -> Iterator[Finding]:
         facts["number_of_nodes"] = run.configured("system", "nodes")
         facts["accelerators_per_node"] = len(used)
         facts["accelerator_model_name"] = ", ".join(dict.fromkeys(map(str, used)))
+        told = run.described("detected", "accelerators") if used else []
+        sizes = {number(value_at(each, "memory_gb")) for each in told}
+        if None not in sizes:  # older evidence has the accelerators' names alone
+            known = sorted(size for size in sizes if size is not None)
+            facts["accelerator_memory_capacity"] = ", ".join(map(memory_text, known))
     for name, fact in facts.items():
         text = run.described("description", name)
         if isinstance(text, str) and text.strip() and text.strip() != str(fact).strip():

@@ -78,6 +78,12 @@ def test_a_quota_bounds_the_cpus_of_a_run_from_above(run, quota, least):
         assert (f"logical_cpus of at least {least}, which the environment has" in found) == (cpus < least)
 
 
+def test_accelerators_of_which_only_the_names_were_detected_may_have_any_memory(tmp_path):
+    run = write_run(tmp_path / "run", hw="h200", machine=WITH_H200)
+    run.edit_system(lambda values: values["detected"].update(accelerators=["NVIDIA H200"]))
+    assert notes(run) == set()
+
+
 def test_a_machine_with_accelerators_may_run_without_them(run):
     run.edit_system(lambda values: values.update(detected=described("h200", WITH_H200)["detected"]))
     assert notes(run) == {"system.8"}

@@ -146,6 +146,12 @@ def an_accelerator_that_was_not_found(run):
 
 
 @breaks("system.4")
+def an_accelerator_of_less_memory_described(run):
+    made = rewrite(run, hw="h200", machine=WITH_H200)
+    made.edit_system(lambda values: values["description"].update(accelerator_memory_capacity="80 GB"))
+
+
+@breaks("system.4")
 def an_accelerator_described(run):
     named = {"accelerators_per_node": "1", "accelerator_model_name": "a GPU", "accelerator_memory_capacity": "8 GB"}
     run.edit_system(lambda values: values["description"].update(named))
