@@ -45,7 +45,7 @@ def before(machine: Machine, workers: Sequence[int] = ()) -> Environment:
     meter, throttled = LoadMeter(workers), throttled_ms(machine)
     time.sleep(WINDOW_S)
     load, now = meter.read(), throttled_ms(machine)
-    reasons = (*_load_reasons(load.others, load.steal), *_throttle_reasons(_since(throttled, now), WINDOW_S))
+    reasons = (*load_reasons(load.others, load.steal), *_throttle_reasons(_since(throttled, now), WINDOW_S))
     figures = {"window_s": WINDOW_S, "others": load.others, "steal": load.steal}
     found = Environment(reasons, figures, now, time.monotonic(), workers)
     return _with_accelerators(found, machine, workers)
@@ -93,7 +93,7 @@ def _of_node(samples: Sequence[Sample], throttled: Mapping[str, float], seconds:
 
 
 def _judged(others: float | None, steal: float | None, throttled: Mapping[str, float], seconds: float) -> Environment:
-    reasons = [*_load_reasons(others, steal), *_throttle_reasons(throttled, seconds)]
+    reasons = [*load_reasons(others, steal), *_throttle_reasons(throttled, seconds)]
     figures = {"others": others, "steal": steal, "throttled_ms": {name: round(ms) for name, ms in throttled.items()}}
     return Environment(tuple(reasons), figures)
 
@@ -148,7 +148,8 @@ def _devices(machine: Machine) -> Sequence[Device]:
     return found.devices if found else []
 
 
-def _load_reasons(others: float | None, steal: float | None) -> list[str]:
+def load_reasons(others: float | None, steal: float | None) -> list[str]:
+    """What in the load on the CPUs disturbs a run, in words; None is a share that is not known."""
     reasons = []
     if others is not None and others > MAX_OTHERS:
         reasons.append(f"other processes took {others:.1%} of the CPUs")

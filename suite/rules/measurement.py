@@ -10,7 +10,7 @@ from suite.config.models import Price
 from suite.errors import shown
 from suite.measure.accelerators.devices import LIBRARY
 from suite.measure.energy import ESTIMATED, MIN_COVERAGE, RAPL, energy
-from suite.measure.noise import judge
+from suite.measure.noise import judge, load_reasons
 from suite.record.evidence import CONFIG, LOG, POWER, SYSTEM
 from suite.record.parsing import close, differences, number, same, whole
 from suite.rules.finding import Finding
@@ -151,9 +151,10 @@ def _disturbed(run: Evidence) -> Iterator[tuple[str, int | None, str]]:
         for reason in judge(run.samples, {}, 1.0).reasons:
             yield POWER, None, reason
     for line in lines:
-        if line.value != "quiet":
-            reasons = line.metadata.get("reasons")
-            yield LOG, line.number, "; ".join(map(str, reasons if isinstance(reasons, list) else [])) or str(line.value)
+        others, steal, told = (line.metadata.get(name) for name in ("others", "steal", "reasons"))
+        reasons = told if isinstance(told, list) and told else load_reasons(number(others), number(steal))
+        if reasons or line.value != "quiet":
+            yield LOG, line.number, "; ".join(map(str, reasons)) or str(line.value)
 
 
 def _improper_price(run: Evidence) -> Iterator[Finding]:

@@ -291,3 +291,13 @@ def noisy_by_its_samples(run):
 @breaks("measurement.5")
 def noisy(run):
     run.edit(logkeys.ENVIRONMENT, lambda record: record.update(value="noisy"))
+
+
+@breaks("measurement.5")
+def called_quiet_beside_its_reasons(run):
+    run.edit(logkeys.ENVIRONMENT, lambda record: record["metadata"].update(reasons=["a process on accelerator 0"]))
+
+
+@breaks("measurement.5")
+def called_quiet_beside_its_figures(run):
+    run.edit(logkeys.ENVIRONMENT, lambda record: record["metadata"].update(others=0.5, steal=None), at=1)
