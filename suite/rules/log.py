@@ -147,6 +147,19 @@ def clock_keeps_up(run: Evidence) -> Iterator[Finding]:
             expected = f"a throughput that leaves its samples at least {LEAST_MS:g} ms"
             yield Finding(LOG, line.number, expected, f"{told:.3g} ms", LOG_AS_WRITTEN)
         before = line if counts else None if line.problem else before
+    yield from _outlasted(run)
+
+
+def _outlasted(run: Evidence) -> Iterator[Finding]:
+    """Where the leader's node was sampled after the log's last line; a restart may have gone on by another clock."""
+    sampled = [sample.time_ms for sample in run.samples or () if sample.node == 0]
+    if not sampled or run.timeline.run_stop is None or RESTART in run.lines_of:
+        return
+    last = run.lines[-1]
+    if not last.problem and sampled[-1] > last.time_ms + _SLACK_MS:
+        expected = f"no power sample after the log's last line, at {last.time_ms} ms"
+        found = f"one {(sampled[-1] - last.time_ms) / 1000:.3f} s later"
+        yield Finding(LOG, last.number, expected, found, LOG_AS_WRITTEN)
 
 
 def _told_ms(before: Line, line: Line) -> float | None:

@@ -113,6 +113,8 @@ def a_run_of_no_length(run):
                 record["value"]["throughput"] = 1e6
 
     run.edit_log(change)
+    path = run.folder / evidence.POWER
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
     run.measure()
 
 
