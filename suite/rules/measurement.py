@@ -34,6 +34,9 @@ def energy_holds(run: Evidence) -> Iterator[Finding]:
         value = run.configured("system", name)
         if value is not None and not (number(value) or 0) > 0:
             yield Finding(CONFIG, run.config_line("system", name), f"{name}, a number above 0", value, _AS_WRITTEN)
+    if (most := max((sample.node for sample in run.samples), default=0)) >= run.nodes:
+        expected = f"samples of {run.nodes} nodes, from 0 on, as configured"
+        yield Finding(POWER, None, expected, f"some of node {most}", _AS_WRITTEN)
     used = energy(run.samples, start.time_ms, stop.time_ms, _power_ceiling(run), run.nodes, _library(run))
     claims = {"joules": line.value, **line.metadata}
     for name in ("joules", "source", "coverage", "interval_s", "mean_w"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlperf_logging.mllog import constants as keys
 
 from suite.config import logkeys
+from suite.measure.samples import HEADER_OF_NODES
 from suite.record import evidence
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.registry import breaks, index_of, rewrite, sum_of
@@ -159,6 +160,14 @@ def an_energy_of_more_of_the_time(run):
 @breaks("measurement.1")
 def an_energy_that_was_sampled_more_often(run):
     run.edit(logkeys.ENERGY, lambda record: record["metadata"].update(interval_s=0.5))
+
+
+@breaks("measurement.1")
+def the_energy_of_one_of_two_nodes(run):
+    path = run.folder / evidence.POWER
+    _, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([HEADER_OF_NODES, *(f"{row},{node}" for row in rows for node in (0, 1))]) + "\n")
+    run.seal()
 
 
 @breaks("measurement.1")
