@@ -11,6 +11,7 @@ from suite.audit.subject import Run
 from suite.config.contestant import Contestant
 from suite.config.folder import ROOT
 from suite.errors import UserError, shown
+from suite.record import git
 from suite.record.parsing import MalformedError
 from suite.rules.code import SHARED, at_revision, belongs, blobs, here, unlike_here
 from suite.rules.implementation import contestant_of
@@ -29,7 +30,8 @@ SUFFIXES = (".py", ".txt", ".json", ".yaml")
 class Code:
     """Files by their path in the project, their `source`, and a `remark` about it for the auditor.
 
-    `others` are the reference's files that differ from the auditor's copy, if its revision is not known to the auditor.
+    `others` are the reference's files that differ from the auditor's copy, if that does not have its revision in its
+    history.
     """
 
     source: str
@@ -74,15 +76,15 @@ def code(run: Run, root: Path, result: str, package: str | None) -> Code:
     return replace(made, source=source, files={**made.files, **_kept(run, contestant)})
 
 
-def _compared(packed: Code, run: Run) -> Code:
-    """A package's code, marked where it differs from this copy; not if its revision is known: the review checks it."""
+def _compared(made: Code, run: Run) -> Code:
+    """Code marked where it differs from this copy; not if that has the revision in its history, as the review finds."""
     revision = revision_of(run.evidence)
-    if revision and blobs(revision, run.benchmark):
-        return packed
-    theirs = {name: content for name, content in packed.files.items() if not name.startswith(f"{CODE}/")}
+    if revision and git.descends_from(revision) and blobs(revision, run.benchmark):
+        return made
+    theirs = {name: content for name, content in made.files.items() if not name.startswith(f"{CODE}/")}
     others = unlike_here(code_store.sums(theirs))
-    remark = shown(f"not as in this copy of the suite: {', '.join(others)}") if others else ""
-    return replace(packed, remark=remark, others=tuple(others))
+    remark = shown(f"not as in this copy of the suite: {', '.join(others)}") if others else made.remark
+    return replace(made, remark=remark, others=tuple(others))
 
 
 def _kept(run: Run, contestant: Contestant) -> dict[str, bytes]:
@@ -101,7 +103,7 @@ def _of_the_suite(run: Run, task: str) -> Code:
         remark = "the run had changes that no revision holds" if dirty else ""
         made = Code(f"git revision {revision[:12]}", {name: known[name] for name in _wanted(known, task)}, remark)
         if made.frameworks(task):
-            return made
+            return _compared(made, run)
         why = f"its revision holds no reference of {task}"
     wanted = _wanted(here(run.benchmark), task)
     return Code("this copy of the suite", {name: (ROOT / name).read_bytes() for name in wanted}, why)

@@ -79,6 +79,16 @@ def committed_ms(revision: str) -> int | None:
         return None
 
 
+@cache
+def descends_from(revision: str) -> bool:
+    """Whether what is checked out of the project is `revision` or descends from it, as from no commit of a fork."""
+    try:
+        output("merge-base", "--is-ancestor", f"{revision}^{{commit}}", "HEAD")
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return has_history()
+
+
 def blobs(revision: str, *paths: str, at: Path | None = None) -> dict[str, str]:
     """Git's name of each file below `paths` at a revision of the project, or of the folder `at`, by the file's path.
 

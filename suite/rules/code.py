@@ -123,9 +123,8 @@ def _code(
         yield Finding(f"{place}/{name}", None, "text that Python reads as a person does", problem, PACKAGE_AS_WRITTEN)
     packed = [name for name in packed if not name.startswith(f"{CODE}/")]
     known = blobs(revision, run.benchmark)
-    if known:
-        yield from _held(package.folder / place, place, packed, known)
-    else:
+    yield from _held(package.folder / place, place, packed, known) if known else ()
+    if not (known and git.descends_from(revision)):
         trained = None if contestant else run.configured("framework")
         sums = {name: package.seal.files[f"{place}/{name}"] for name in packed}
         yield from _unknown(place, sums, run.benchmark, trained)
@@ -149,7 +148,7 @@ def _held(folder: Path, place: str, packed: Sequence[str], known: Mapping[str, s
 
 
 def _unknown(place: str, packed: Mapping[str, str], benchmark: Benchmark, framework: Any) -> Iterator[Finding]:
-    """What can be said, by the files' sha256, of code whose revision the reviewer's repository lacks.
+    """What can be said, by the files' sha256, of code whose revision is not in the history of the reviewer's checkout.
 
     `framework` is the one that the reference trained in, None if it was not the reference that trained.
     """
@@ -160,13 +159,13 @@ def _unknown(place: str, packed: Mapping[str, str], benchmark: Benchmark, framew
     for names in needed:
         if not packed.keys() & {*names}:
             yield Finding(f"{place}/{names[-1]}", None, "the code that was run", "no such file", PACKAGE_AS_WRITTEN)
-    mend = "git fetch that revision, then review again; or read the code, and audit it with equivalence=true"
+    mend = "update the suite if it has that revision by now; else read the code, and audit it with equivalence=true"
     others, lacking = unlike_here(packed), sorted({*here(benchmark)} - packed.keys())
     found = (
-        f"another: not held to it; {len(others)} of {len(packed)} files unlike the reviewer's, "
+        f"another: {len(others)} of {len(packed)} files unlike the reviewer's, "
         f"and {len(lacking)} of the reviewer's not there"
     )
-    yield Finding(place, None, "a revision of the reviewer's repository", found, mend, "note")
+    yield Finding(place, None, "a revision that the reviewer's checkout descends from", found, mend, "note")
     for name in (*others, *lacking):
         told = "another" if name in packed else "no such file"
         yield Finding(f"{place}/{name}", None, "the file of the reviewer's copy", told, mend, "note")

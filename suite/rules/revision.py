@@ -32,7 +32,7 @@ def known_code(run: Evidence) -> Iterator[Finding]:
 def one_revision(run: Evidence) -> Iterator[Finding]:
     """Log and system description agree on the revision and whether it had changes. A changed file has its own rule.
 
-    A revision that the reviewer's repository lacks gets a note: it may be a fork's, or invented.
+    A revision that the reviewer's checkout does not descend from gets a note: it may be a fork's, or invented.
     """
     line = run.line(LOGGED_CONFIG)
     if line is None or not run.intact(SYSTEM):
@@ -44,6 +44,6 @@ def one_revision(run: Evidence) -> Iterator[Finding]:
     revision, where = run.described("git", "revision"), run.system_line("revision")
     if revision is not None and revision_of(run) is None:
         yield Finding(SYSTEM, where, "a revision of 40 or 64 hexadecimal digits", revision, FILE_AS_WRITTEN)
-    elif revision is not None and git.has_history() and git.committed_ms(revision) is None:
+    elif revision is not None and git.has_history() and not git.descends_from(revision):
         mend = "none: fetch the submitter's repository to read what ran"
-        yield Finding(SYSTEM, where, "a revision of the reviewer's repository", revision, mend, "note")
+        yield Finding(SYSTEM, where, "a revision that the reviewer's checkout descends from", revision, mend, "note")

@@ -49,3 +49,20 @@ def test_git_tells_revision_and_changes(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(git, "ROOT", inner)
     assert git.state() == {"revision": None, "dirty": None}
     assert git.without_revision() == "the repository is that of a folder above the suite's"
+
+
+def test_a_fork_s_commit_that_was_fetched_is_not_in_the_history_of_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git, "ROOT", tmp_path)
+    monkeypatch.setattr(git, "has_history", lambda: True)
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    git.output("init", "-q", "-b", "main")
+    git.output(*identity, "commit", "-q", "--allow-empty", "-m", "ours")
+    ours = git.output("rev-parse", "HEAD").decode().strip()
+    git.output("checkout", "-q", "-b", "fork")
+    git.output(*identity, "commit", "-q", "--allow-empty", "-m", "theirs")
+    theirs = git.output("rev-parse", "HEAD").decode().strip()
+    git.output("checkout", "-q", "main")
+    assert git.committed_ms(theirs) is not None
+    assert [git.descends_from(each) for each in (ours, theirs, "a" * 40)] == [True, False, False]

@@ -118,6 +118,7 @@ def isolate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     committed = lambda revision: None if revision == UNKNOWN_REVISION else BEGUN_MS - APART_MS  # noqa: E731
     monkeypatch.setattr(git, "has_history", lambda: True)
     monkeypatch.setattr(git, "committed_ms", committed)
+    monkeypatch.setattr(git, "descends_from", lambda revision: revision != UNKNOWN_REVISION)
 
 
 def write_run(

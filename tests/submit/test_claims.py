@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from suite.audit import auditing
+from suite.record import git
 from suite.record.evidence import LOG
 from suite.review.model import report
 from suite.rules.seals import SEAL, SIGNATURE
@@ -237,6 +239,25 @@ def test_code_that_the_reviewer_s_repository_does_not_have_is_a_note(submit, tol
         assert {each.severity for each in found} == severities
         missing = {each.file for each in found if each.found == "no such file"}
         assert f"{place}/reference_impls/{name}" in missing
+
+
+def test_code_of_a_fork_that_the_reviewer_fetched_is_a_note_and_is_held_to_their_own(
+    submit, told, runs, monkeypatch, tmp_path
+):
+    """Its bytes are those of its revision, which is in no history of the suite's, and none is that of the copy."""
+    planned = lambda path: auditing.planned(path, auditing.Asked(blocks=1, entropy="0a")).parts[0]  # noqa: E731
+    assert not planned(runs).strange
+    monkeypatch.setattr(git, "descends_from", lambda revision: False)
+    monkeypatch.setattr("suite.rules.code.ROOT", tmp_path / "other")
+    assert submit(f"description={told}") == 0
+    made = report(submit.folder)
+    place = implementation(submit.folder).relative_to(submit.folder)
+    assert made.verdict == "pass"
+    assert {"model.4", "package.9"} <= {finding.rule for finding in made.findings}
+    assert f"{place}/reference_impls/image_classification/torch.py" in {finding.file for finding in made.findings}
+    for path in (runs, submit.folder):
+        assert planned(path).strange
+        assert "reference_impls/image_classification/torch.py" in planned(path).code.others
 
 
 def test_what_a_partial_package_lacks_is_noted(submit):
