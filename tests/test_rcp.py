@@ -14,6 +14,7 @@ from suite.config import folder
 from suite.errors import UserError
 from suite.rcp import showing
 from suite.rcp.__main__ import main
+from suite.record import git
 from suite.rules import convergence as convergence_rules
 from suite.rules import reference
 from suite.rules.convergence import convergence
@@ -26,12 +27,14 @@ from tests.rules.evidence_maker import write_result, write_run
 from tests.rules.mutants import MUTANTS
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.outcome import interrupted
-from tests.rules.subject import BENCHMARK, WITH_H200, right_predictions
+from tests.rules.subject import BENCHMARK, UNKNOWN_REVISION, WITH_H200, right_predictions
 
 
 @pytest.fixture
 def points(tmp_path, monkeypatch):
-    """Where the points go; none are there."""
+    """Where the points go; none are there. The checkout has all revisions in its history but one."""
+    monkeypatch.setattr(git, "has_history", lambda: True)
+    monkeypatch.setattr(git, "descends_from", lambda revision: revision != UNKNOWN_REVISION)
     path = tmp_path / "rcp" / "mini.yaml"
     monkeypatch.setattr(config, "benchmark", lambda task, scale: BENCHMARK)
     monkeypatch.setattr(reference, "path", lambda benchmark: path)
@@ -146,6 +149,7 @@ def test_points_of_an_older_recipe_are_dropped(points, tmp_path):
         (interrupted, "was interrupted"),
         (lambda run: run.recode(dirty=True), "is of changed code"),
         (lambda run: run.recode(revision=None), "is of code without a revision"),
+        (lambda run: run.recode(revision=UNKNOWN_REVISION), "is of revision 777777777777, which is not in the history"),
         (open_division, "is not of the closed division"),
         (lambda run: shutil.rmtree(run.folder), "cannot review"),
     ],

@@ -13,6 +13,7 @@ from mlperf_logging.mllog import constants as keys
 
 from suite.config.models import Benchmark, Formula
 from suite.errors import UserError
+from suite.record import git
 from suite.record.scoring import DROPS_FROM
 from suite.record.summary import format_count
 from suite.rules import convergence, reference
@@ -65,8 +66,13 @@ def _runs(folder: Path, data_dir: str | None) -> list[tuple[Benchmark, int, Refe
         assert run.timeline.run_stop is not None, "it passed the review"
         if run.timeline.run_stop.metadata.get("reason") == "interrupt":
             raise UserError(f"{where} was interrupted: give runs that went on to the target or the end of the budget")
-        if revision_of(run) is None:
+        if (revision := revision_of(run)) is None:
             raise UserError(f"{where} is of code without a revision: give runs of a checkout")
+        if git.has_history() and not git.descends_from(revision):
+            raise UserError(
+                f"{where} is of revision {revision[:12]}, which is not in the history of this checkout: update it, or "
+                "give runs of a commit that it has"
+            )
         if run.described("git", "dirty") is not False:
             raise UserError(f"{where} is of changed code: commit the changes, and give runs of the commit")
         if run.value(keys.SUBMISSION_DIVISION) != keys.CLOSED:
