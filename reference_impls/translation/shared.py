@@ -59,9 +59,12 @@ class Hyperparameters(Network):
     opt_weight_decay: float  # decoupled, of the matrices; relative to the learning rate
 
     def learning_rate(self, step: int, steps_per_epoch: int) -> float:
-        """The factor on the learning rates: linear up over `warmup_steps`, then linear to zero."""
+        """The factor on the learning rates: linear up over `warmup_steps`, then linear to zero.
+
+        A schedule that is no longer than its warm-up, as with large batches, ends while the rates rise.
+        """
         steps = self.epochs * steps_per_epoch
-        rise, fall = (step + 1) / max(self.warmup_steps, 1), (steps - step) / (steps - self.warmup_steps)
+        rise, fall = (step + 1) / max(self.warmup_steps, 1), (steps - step) / max(steps - self.warmup_steps, 1)
         return max(min(rise, fall), 0.0)
 
 

@@ -254,6 +254,15 @@ def test_a_warm_up_of_zero_is_none(task, name, at, rate):
     assert recipe.learning_rate(*at) == rate
 
 
+@pytest.mark.parametrize("epochs", [0.3, 0.4])
+def test_a_schedule_that_ends_within_its_warm_up_rises_until_then(epochs):
+    values = config.benchmark("translation", "mini").hyperparameters | {"epochs": epochs, "warmup_steps": 40}
+    recipe = import_module("reference_impls.translation.shared").Hyperparameters.of(values)
+    steps = round(100 * epochs)
+    rates = [recipe.learning_rate(step, 100) for step in range(2 * steps)]
+    assert rates == pytest.approx([(step + 1) / 40 for step in range(steps)] + steps * [0])
+
+
 @pytest.mark.parametrize(
     ("benchmark", "module", "name", "rate", "expected"),
     [
