@@ -34,6 +34,14 @@ class Recipe:
                 f"{name}={getattr(self, name)}, {what}"
             )
 
+    def require_longer(self, schedule: str, warm_up: str) -> None:
+        """Raise UserError if the hyperparameter `schedule` is not more than `warm_up`, after which rates fall."""
+        if getattr(self, schedule) <= getattr(self, warm_up):
+            raise UserError(
+                f"hyperparameters.{schedule}={getattr(self, schedule)} is not more than "
+                f"{warm_up}={getattr(self, warm_up)}: take a longer schedule or a shorter warm-up"
+            )
+
 
 def dropout_seed(seed: int, step: int, rank: int = 0) -> int:
     """The seed, of 63 bits, of a worker's dropout in one step of the run of `seed`.

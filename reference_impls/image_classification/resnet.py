@@ -47,6 +47,7 @@ class Hyperparameters(Recipe):
         if self.model not in MODELS:
             raise unknown("hyperparameters.model", self.model, MODELS)
         self.require_multiple_of("norm_batch_size", "the images that go through together")
+        self.require_longer("schedule_samples", "warmup_samples")
 
     @property
     def groups(self) -> int:

@@ -49,6 +49,9 @@ class Hyperparameters(Recipe):
     time_masks_per_second: float
     time_mask_frames: int
 
+    def __post_init__(self) -> None:
+        self.require_longer("epochs", "opt_warmup_epochs")
+
     def learning_rate(self, epoch: float) -> float:
         """Linear from 0 over the warm-up, then a half cosine to 0 at the end of `epochs`."""
         if epoch < self.opt_warmup_epochs:

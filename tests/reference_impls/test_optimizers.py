@@ -12,6 +12,7 @@ import keras  # noqa: E402
 from reference_impls import tensorflow_optimizers, tensorflow_shared, torch_shared  # noqa: E402
 from reference_impls.torch_muon import Muon, orthogonalised  # noqa: E402
 from suite import config  # noqa: E402
+from suite.errors import UserError  # noqa: E402
 
 MATRICES = ("conv.weight", "dense.weight", "tall.weight", "stack")
 RATE = 0.1
@@ -261,6 +262,21 @@ def test_a_schedule_that_ends_within_its_warm_up_rises_until_then(epochs):
     steps = round(100 * epochs)
     rates = [recipe.learning_rate(step, 100) for step in range(2 * steps)]
     assert rates == pytest.approx([(step + 1) / 40 for step in range(steps)] + steps * [0])
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "module", "schedule", "warm_up"),
+    [
+        (("speech", "mini"), "shared", "epochs", "opt_warmup_epochs"),
+        (("image_classification", "pilot"), "resnet", "schedule_samples", "warmup_samples"),
+    ],
+)
+def test_a_schedule_is_longer_than_its_warm_up(benchmark, module, schedule, warm_up):
+    values = config.benchmark(*benchmark).hyperparameters
+    of = import_module(f"reference_impls.{benchmark[0]}.{module}").Hyperparameters.of
+    with pytest.raises(UserError, match=f"{schedule}={values[warm_up]} is not more than {warm_up}={values[warm_up]}:"):
+        of(values | {schedule: values[warm_up]})
+    of(values | {schedule: values[warm_up] + 1})
 
 
 @pytest.mark.parametrize(
