@@ -27,6 +27,7 @@ from tests.rules.evidence_maker import write_result, write_run
 from tests.rules.mutants import MUTANTS
 from tests.rules.mutants.benchmark import hyperparameters, open_division
 from tests.rules.mutants.outcome import interrupted
+from tests.rules.mutants.systems import trained_in
 from tests.rules.subject import BENCHMARK, UNKNOWN_REVISION, WITH_H200, right_predictions
 
 
@@ -112,11 +113,13 @@ def test_the_command_of_a_point_repeats_what_does_not_follow_by_itself(points, t
     epochs = BENCHMARK.hyperparameters["whiten_bias_epochs"]
     hyperparameters(run, global_batch_size=200, muon_learning_rate=2 * BENCHMARK.hyperparameters["muon_learning_rate"])
     hyperparameters(run, whiten_bias_epochs=epochs + 1)
+    trained_in(run, "fp16")
+    run.edit_config(lambda values: values["benchmark"].update(precision="fp16"))
     main([str(run.folder)])
     ((made,),) = (point.runs for point in reference.load(BENCHMARK).points)
     assert made.command == (
         "python -m suite.run task=image_classification scale=mini framework=torch hw=h200 seed=100 "
-        f"hyperparameters.global_batch_size=200 hyperparameters.whiten_bias_epochs={epochs + 1}"
+        f"precision=fp16 hyperparameters.global_batch_size=200 hyperparameters.whiten_bias_epochs={epochs + 1}"
     )
     assert (made.system, made.machine) == ("h200", "1 x NVIDIA H200")
 

@@ -113,6 +113,8 @@ def _machine(description: Mapping[str, str]) -> str:
 def _command(run: Evidence, benchmark: Benchmark) -> str:
     words = [f"{name}={run.configured(name)}" for name in ("task", "scale", "framework")]
     words += [f"hw={run.configured('system', 'name')}", f"seed={run.value(keys.SEED)}"]
+    if run.configured("benchmark", "precision") != benchmark.precision:  # else the machine decides
+        words.append(f"precision={run.configured('precision')}")
     usual = benchmark.hyperparameters
     for name, free in benchmark.free.items():
         value, expected = run.value(name), usual[name]
