@@ -39,11 +39,12 @@ def shaken(state: Mapping[str, np.ndarray]) -> State:
 def at_later_steps(state: Mapping[str, np.ndarray], following: Mapping[str, np.ndarray], count: int) -> list[State]:
     """`count` copies of `state`, with the counters of successive steps from its own on, which draw other samples.
 
-    `following` is the state one step later, which shows how the counters advance.
+    `following` is the state one step later, which shows how the counters advance. Arrays stay as they are: those of
+    whole numbers, such as the seeds of running episodes, are no counters.
     """
 
     def later(name: str, array: np.ndarray, steps: int) -> np.ndarray:
-        counts = array.dtype.kind in "iu"
+        counts = array.dtype.kind in "iu" and array.ndim == 0
         return np.asarray(array + steps * (following[name] - array)).astype(array.dtype) if counts else array.copy()
 
     return [{name: later(name, array, steps) for name, array in state.items()} for steps in range(count)]

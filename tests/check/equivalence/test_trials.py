@@ -194,9 +194,10 @@ def test_what_hardly_shows_in_a_step_is_known_by_the_end_of_its_name():
 
 
 def test_later_steps_are_those_of_the_counters_alone():
-    state = {"step": np.array(3), "samples": np.array(30, np.uint32), "numbers": np.ones(2)}
-    following = {"step": np.array(4), "samples": np.array(40, np.uint32), "numbers": np.zeros(2)}
+    state = {"step": np.array(3), "samples": np.array(30, np.uint32), "numbers": np.ones(2), "seeds": np.array([9, 7])}
+    following = {"step": np.array(4), "samples": np.array(40, np.uint32), "numbers": np.zeros(2), "seeds": np.zeros(2)}
     made = at_later_steps(state, following, 3)
+    assert all(each["seeds"].tolist() == [9, 7] for each in made)
     assert [(int(each["step"]), int(each["samples"]), each["numbers"].sum()) for each in made] == [
         (3, 30, 2.0),
         (4, 40, 2.0),
