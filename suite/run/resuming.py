@@ -89,8 +89,8 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
 
     `given` holds the options on the command line, `own` the implementation that they name; `option` is the one that
     names `out`, empty where it stands alone. Raises UserError for an option that contradicts or would change the stored
-    run, and for a single run of several, which cannot be resumed alone. Only the number of workers on each node may
-    change, once all runs have begun.
+    run, for a single run of several, which cannot be resumed alone, and for a run of a reference that had other
+    hyperparameters. Only the number of workers on each node may change, once all runs have begun.
     """
     values, named = stored(out, option), f"{option}{out}"
     categories = {status: category for category, status in STATUSES.items()}
@@ -101,6 +101,12 @@ def from_evidence(out: Path, given: Mapping[str, Any], own: OwnImplementation | 
     contestant = _contestant(out, named, values.get("implementation"), own)
     workers = given.get(_WORKERS, values["system"].get("workers"))
     benchmark = config.checked(Benchmark, values["benchmark"], f"{out}: benchmark")
+    here = config.benchmark(values["task"], values["scale"]).hyperparameters
+    if contestant is None and (others := sorted(here.keys() ^ benchmark.hyperparameters.keys())):
+        raise UserError(
+            f"{named} was begun by another reference of {benchmark.task}, which differs in the hyperparameters "
+            f"{', '.join(others)}: use the suite of the git revision that its system.json names"
+        )
     system = config.checked(System, {**values["system"], "workers": workers}, f"{out}: system")
     known = {
         **{name: values[name] for name in _ALIKE},

@@ -106,3 +106,15 @@ def test_a_value_that_no_run_writes_is_one_line(plan, name, value):
     with pytest.raises(UserError, match=name) as error:
         from_evidence(plan.out, {}, None)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["stride", "epsilon"])
+def test_a_run_of_a_reference_that_had_other_hyperparameters_is_one_line(plan, name):
+    path = written(plan) / "run_1" / "config.yaml"
+    values = yaml.safe_load(path.read_text())
+    then = values["benchmark"]["hyperparameters"]
+    if then.pop(name, None) is None:
+        then[name] = 1
+    path.write_text(yaml.safe_dump(values))
+    with pytest.raises(UserError, match=rf"was begun by another reference of detection, .* {name}: use the suite of"):
+        from_evidence(plan.out, {}, None)
