@@ -29,7 +29,7 @@ from reference_impls.language_modeling import gpt, torch_gpt
 from reference_impls.translation import transformer
 from reference_impls.translation.torch_network import Transformer
 from suite import config
-from suite.config.models import Range
+from suite.config.models import Benchmark, Range
 from suite.harness.contract import training_data
 from suite.harness.implementation import Device, load_implementation
 from suite.store.arrays import prepared
@@ -61,16 +61,24 @@ def counted(task: str, scale: str) -> Step:
     made = implementation.build(hyper, training_data(data), 1, Device("cpu", "fp32"))
     samples = made.train_until(1).samples
     operations = flops.torch(lambda: made.train_until(samples + 1))
+    assert benchmark.parameters is not None
+    return Step(
+        most_parts(benchmark), operations * growth(benchmark), 4 * benchmark.parameters, benchmark.exchanges_per_step
+    )
+
+
+def growth(benchmark: Benchmark) -> int:
+    """How many times its own batch the largest is that the closed division allows."""
     allowed = benchmark.free["global_batch_size"]
     assert isinstance(allowed, Range)
-    largest = int(allowed.high / hyper["global_batch_size"])
-    parts = hyper["global_batch_size"]
-    if "segment_length" in hyper:
-        parts //= hyper["segment_length"]
-    if "num_envs" in hyper:
-        parts = hyper["num_envs"]
-    assert benchmark.parameters is not None
-    return Step(parts * largest, operations * largest, 4 * benchmark.parameters, benchmark.exchanges_per_step)
+    return int(allowed.high / benchmark.hyperparameters["global_batch_size"])
+
+
+def most_parts(benchmark: Benchmark) -> int:
+    """The parts that workers can share out of the largest batch."""
+    hyper = benchmark.hyperparameters
+    own = hyper.get("num_envs") or hyper["global_batch_size"] // hyper.get("segment_length", 1)
+    return int(own * growth(benchmark))
 
 
 def full_gpt(hyper: Mapping[str, Any]) -> tuple[torch.nn.Module, int]:
