@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from suite.harness.workers import leading, place
+from suite.harness.workers import dismissing, place
 from tests.command import ENVIRONMENT, eighth, run, start
 from tests.waiting import FOREVER_S, until
 
@@ -243,7 +243,7 @@ def test_workers_that_a_system_cannot_have_are_one_line(folder):
 def test_workers_of_a_launcher_are_let_go_at_a_data_folder_that_is_none(folder, monkeypatch, words):
     let_go = []
     monkeypatch.setattr(place, "find", lambda: place.Place(world_size=2, local_size=2, launcher="srun"))
-    monkeypatch.setattr(leading, "dismiss", lambda *given: let_go.append(given))
+    monkeypatch.setattr(dismissing, "dismiss", lambda *given: let_go.append(given))
     (folder / "file").touch()
     done = eighth(folder, "run", "implementation=alike", "hw.workers=2", *DIGITS, "data_dir=file", *words)
     assert "file is not a folder" in done.stderr

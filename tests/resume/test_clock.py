@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from suite.config import logkeys
 from suite.record import clock
 from tests.command import eighth
 from tests.parity_runs import lines, rules_broken
@@ -51,7 +52,11 @@ def test_a_clock_set_back_before_a_restart_loses_no_time(cut, tmp_path, monkeypa
 
 def test_a_run_begins_after_the_one_before_though_the_clock_was_set_back(cut):
     shutil.rmtree(cut / "run_2")
-    Evidence(cut / "run_1").move(3_600_000)
+    first, ahead_ms = Evidence(cut / "run_1"), 3_600_000
+    first.move(ahead_ms)
+    told = next(line for line in lines(first.folder) if line.key == logkeys.CONFIG).metadata["clock"]
+    told = {**told, "offset_ms": told["offset_ms"] + ahead_ms}
+    first.edit(logkeys.CONFIG, lambda record: record["metadata"].update(clock=told))
     eighth(cut.parent, "run", "resume=cut", "mlflow=false")
     assert lines(cut / "run_2")[0].time_ms >= lines(cut / "run_1")[-1].time_ms
     assert rules_broken(cut.parent, "cut") == set()
